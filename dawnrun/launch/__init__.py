@@ -1,0 +1,1 @@
+"""Starting a run on the machines of a site."""

@@ -1,0 +1,1 @@
+"""Recipe and site: YAML text to typed values, curves and the schedule."""

@@ -1,0 +1,1 @@
+"""Reports, each read from summaries of event logs."""

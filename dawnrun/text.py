@@ -1,0 +1,48 @@
+"""How values are written for people: durations, money, counts, sizes, and the nearest known name."""
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+def duration(seconds: float) -> str:
+    """`h:mm:ss`, rounded up to whole seconds as DAWNBench's board does."""
+    # 1e-6 s: a sum of float spans must not push an exact second over the edge.
+    whole = math.ceil(seconds - 1e-6)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def seconds(value: float) -> str:
+    """Short seconds for tables: `0.42 s`, `83.1 s`."""
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+
+
+def money(usd: float) -> str:
+    """`117.50 USD`."""
+    return f"{usd:,.2f} USD"
+
+
+def count(value: float) -> str:
+    """Whole number with thousands separators."""
+    return f"{value:,.0f}"
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 image`, `2 images`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(num_bytes: float) -> str:
+    """`97.8 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if num_bytes < 1024:
+            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes:.1f} TiB"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, or None if none is close; hyphens and underscores are alike."""
+    by_plain = {plain.replace("-", "_").casefold(): plain for plain in known}
+    found = difflib.get_close_matches(name.replace("-", "_").casefold(), by_plain, n=1, cutoff=0.6)
+    return by_plain[found[0]] if found else None

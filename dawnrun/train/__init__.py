@@ -1,0 +1,1 @@
+"""The training itself; the only package that imports torch."""
