@@ -1,0 +1,257 @@
+"""Set-up in a fixed order: device, peers, data, model, optimizer, checkpoint; the clock says which is which."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from dawnrun.clock import Clock
+from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
+from dawnrun.errors import DataError
+from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.schedule import Schedule
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.record.rundir import RunDir
+from dawnrun.train.aggregate import Aggregated
+from dawnrun.train.checkpoint import CheckpointStore
+from dawnrun.train.facts import data_facts, started_facts
+from dawnrun.train.input import open_input
+from dawnrun.train.journal import Journal
+from dawnrun.train.loop import Training
+from dawnrun.train.model import RunningStatistics, build_model, weights_sha256
+from dawnrun.train.optim import LossScale, build_optimizer
+from dawnrun.train.peers import Peers, connect
+from dawnrun.train.precision import DTYPES, resolve_precision
+from dawnrun.train.progress import Progress
+from dawnrun.train.startup import Startup
+from dawnrun.train.step import Stepper, TrainState
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """One process of one attempt. `began`: reading of time.perf_counter when it was entered."""
+
+    run: RunDir
+    attempt: int
+    began: float
+    recipe: Document[Recipe]
+    site: Site
+    device: torch.device
+    peers: Peers
+    startup: Startup
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Data:
+    """The indexes a run reads: training sets by name, and the validation set."""
+
+    train_sets: dict[str, DatasetIndex]
+    validation_set: DatasetIndex
+
+    @property
+    def num_train_images(self) -> int:
+        """Images in an epoch."""
+        return len(next(iter(self.train_sets.values())))
+
+
+def attempt_file(run: RunDir, attempt: int, name: str) -> Path:
+    """A recipe or site that this attempt uses: its own where a resume changed it, else the run's."""
+    own = run.attempt_dir(attempt) / name
+    return own if own.exists() else run.path / name
+
+
+def choose_device(asked: str) -> torch.device:
+    """The device of this process: LOCAL_RANK counts devices of one kind on a machine."""
+    if asked == "auto":
+        found = torch.accelerator.current_accelerator(check_available=True)
+        asked = found.type if found else "cpu"
+    device = torch.device(asked)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    device = torch.device(device.type, int(os.environ.get("LOCAL_RANK", "0")))
+    torch.accelerator.set_device_index(device.index)
+    return device
+
+
+def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worker:
+    """Read what this attempt is to do, take the device, join the others."""
+    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
+    site = read(attempt_file(run, attempt, "site.yaml"), Site).value
+    device = choose_device(site.device)
+    torch.set_num_threads(site.threads_per_process or max(1, _cores() // max(1, site.world_size // site.nodes)))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.value.compute.tf32
+    torch.backends.cudnn.benchmark = recipe.value.compute.cudnn_benchmark
+    with startup.part("process_group_s"):
+        peers = connect(device, site.comm_timeout_s)
+    return Worker(
+        run=run,
+        attempt=attempt,
+        began=began,
+        recipe=recipe,
+        site=site,
+        device=device,
+        peers=peers,
+        startup=startup,
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def find_data(worker: Worker) -> Data:
+    """Index what the recipe reads. Raises DataError if it is missing, damaged or of another size than stated."""
+    recipe, root = worker.recipe.value, worker.site.data_root
+    max_bad = recipe.input.max_bad_images
+    used = dict.fromkeys(phase.dataset for phase in recipe.phases)
+    train_sets = {
+        name: build_index(root / recipe.input.datasets[name], "train", max_bad_images=max_bad) for name in used
+    }
+    validation_set = build_index(root / recipe.input.datasets[_validation_name(recipe)], "val")
+    counts = {name: len(index) for name, index in train_sets.items()}
+    stated = recipe.input.num_train_images
+    if len(set(counts.values())) > 1 or (stated is not None and stated not in counts.values()):
+        found = ", ".join(f"{name} has {number:,}" for name, number in counts.items())
+        wanted = "one number in all of them" if stated is None else f"input.num_train_images = {stated:,}"
+        raise DataError(f"number of training images: {found}; the recipe needs {wanted}")
+    for index in train_sets.values():
+        check_same_classes(index, validation_set)
+    return Data(train_sets=train_sets, validation_set=validation_set)
+
+
+def _validation_name(recipe: Recipe) -> str:
+    """Images are validated from the full-size set where the recipe has one, else from the last phase's."""
+    return "full" if "full" in recipe.input.datasets else recipe.phases[-1].dataset
+
+
+def build(worker: Worker) -> Training:
+    """Everything that train() works with; on a resume the newest complete checkpoint is in it."""
+    recipe, peers, startup, device = worker.recipe.value, worker.peers, worker.startup, worker.device
+    journal = Journal(
+        worker.run,
+        worker.attempt,
+        rank=peers.rank,
+        world_size=peers.world_size,
+        t_s=lambda: time.perf_counter() - worker.began,
+    )
+    clock = Clock(synchronize=_synchronize(device), started=worker.began, on_change=journal.span)
+    with clock.span("data_setup"), startup.part("index_s"):
+        data = find_data(worker)
+    classes = data.validation_set.classes
+    schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
+    precision = resolve_precision(recipe.precision, device)
+    # The input is opened before the model is built: the first batch is decoded meanwhile.
+    batches = open_input(
+        recipe,
+        schedule,
+        train_sets=data.train_sets,
+        validation_set=data.validation_set,
+        rank=peers.rank,
+        world_size=peers.world_size,
+        num_threads=worker.site.threads_per_process,
+        device=device,
+        on_bad_image=journal.bad_image,
+    )
+    with startup.part("model_s"):
+        model = build_model(recipe.model, num_classes=recipe.model.num_classes or len(classes), seed=recipe.seed)
+        initial_sha256 = weights_sha256(model.state_dict()) if peers.is_first else ""
+        state = build_state(worker, model, precision)
+    store = CheckpointStore(worker.run.checkpoints, keep=recipe.checkpoint.keep, classes=classes)
+    run = Training(
+        recipe=recipe,
+        schedule=schedule,
+        state=state,
+        stepper=Stepper(recipe, precision, device),
+        batches=batches,
+        progress=Progress(
+            device,
+            peers,
+            log_every_steps=recipe.log_every_steps,
+            max_consecutive_nonfinite=recipe.loss.max_consecutive_nonfinite,
+        ),
+        store=store,
+        clock=clock,
+        journal=journal,
+        peers=peers,
+        startup=startup,
+        num_classes=len(classes),
+    )
+    resumed_from = _restore(run)
+    if peers.is_first:
+        _write_classes(worker.run, classes)
+        journal.write(
+            "run.started",
+            **started_facts(
+                recipe,
+                worker.site,
+                schedule,
+                device,
+                changes=worker.run.attempt_dir(worker.attempt) / "changes.json",
+            ),
+            **data_facts(data.train_sets, data.validation_set),
+            run_id=worker.run.path.name,
+            first_step=state.step,
+            precision=precision,
+            decoder="vision",
+            initial_weights_sha256=initial_sha256,
+            resumed_from=resumed_from,
+        )
+        _remark_on_precision(run, recipe.precision, precision, device)
+    clock.change("data_setup")
+    return run
+
+
+def build_state(worker: Worker, model: torch.nn.Module, precision: str) -> TrainState:
+    """The model on its device in channels-last memory, wrapped for the exchange, with its optimizer."""
+    recipe, device = worker.recipe.value, worker.device
+    dtype = torch.float64 if precision == "fp64" else torch.float32
+    model = model.to(device=device, dtype=dtype, memory_format=torch.channels_last)
+    model.train()
+    return TrainState(
+        model=Aggregated(model, recipe.aggregation, worker.peers, device),
+        optimizer=build_optimizer(model, recipe.optimizer),
+        statistics=RunningStatistics(model),
+        loss_scale=LossScale(device, recipe.loss_scale) if DTYPES[precision] == torch.float16 else None,
+    )
+
+
+def _synchronize(device: torch.device) -> Callable[[], None]:
+    """What the clock does before a reading: nothing on a CPU, which has done what it returned from."""
+    return (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
+
+
+def _restore(run: Training) -> str | None:
+    """Load the newest complete checkpoint, the same on all processes; its path, or None at a first start."""
+    found: tuple[str | None, list[str]] = (None, [])
+    if run.peers.is_first:
+        run.store.remove_leftovers()
+        checkpoint, damaged = run.store.latest()
+        found = (None if checkpoint is None else str(checkpoint.path), damaged)
+    path, damaged = run.peers.share(found)
+    for trouble in damaged:
+        run.journal.remark(f"checkpoint not used: {trouble}")
+    if path is None:
+        return None
+    checkpoint = run.store.at(Path(path))
+    for lacking in run.store.load(checkpoint, run.state):
+        run.journal.remark(lacking)
+    run.reached = bool(checkpoint.manifest["target_reached"])
+    run.progress.resume(run.state)
+    return path
+
+
+def _write_classes(run: RunDir, classes: tuple[str, ...]) -> None:
+    """The class list, one name a line in the order of the labels, as text and beside every report."""
+    aside = run.path / ".classes.json"
+    aside.write_text(json.dumps(list(classes), indent=0, ensure_ascii=True), encoding="utf-8")
+    aside.replace(run.path / "classes.json")
+
+
+def _remark_on_precision(run: Training, asked: str, precision: str, device: torch.device) -> None:
+    """Half precision on a CPU was asked for: obeyed, and said once a run."""
+    if device.type == "cpu" and precision in ("bf16", "fp16") and asked != "auto":
+        run.journal.remark(f"precision {precision} on a CPU: most CPUs compute it several times slower than fp32")

@@ -1,0 +1,190 @@
+"""The training loop: step, progress, validate, checkpoint, stop."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain
+
+from dawnrun.clock import Clock
+from dawnrun.errors import DataError, TrainError
+from dawnrun.recipe.schedule import Schedule, StepPlan
+from dawnrun.recipe.schema import Recipe, View
+from dawnrun.train.checkpoint import CheckpointStore
+from dawnrun.train.evaluate import EvalResult, evaluate
+from dawnrun.train.input import Batch, InputPipeline
+from dawnrun.train.journal import Journal
+from dawnrun.train.peers import Peers
+from dawnrun.train.progress import Progress, Window
+from dawnrun.train.startup import Startup
+from dawnrun.train.step import Stepper, TrainState
+
+
+class FinishReason(StrEnum):
+    """Why a run ended in good order."""
+
+    TARGET_REACHED = "target_reached"
+    ALL_EPOCHS = "all_epochs"
+    PREEMPTED = "preempted"
+
+
+@dataclass(kw_only=True, slots=True)
+class Training:
+    """Everything the loop works with, built by build.py. `reached`: a validation of this run met the target."""
+
+    recipe: Recipe
+    schedule: Schedule
+    state: TrainState
+    stepper: Stepper
+    batches: InputPipeline
+    progress: Progress
+    store: CheckpointStore
+    clock: Clock
+    journal: Journal
+    peers: Peers
+    startup: Startup
+    num_classes: int
+    reached: bool = False
+    unsaved: set[str] = field(default_factory=set)
+
+
+def train(run: Training) -> FinishReason:
+    """Make the updates that are left. Raises TrainError on divergence, DataError on too many bad images."""
+    if run.reached and run.recipe.target.stop:
+        return FinishReason.TARGET_REACHED
+    batches = _first_batch(run)
+    for plan in run.schedule.steps(first=run.state.step):
+        run.journal.phase(plan)
+        run.stepper.step(run.state, batches, plan)
+        run.progress.add(run.stepper.loss, plan)
+        if not (run.progress.due(plan) or _saves_by_steps(run, plan)):
+            continue
+        window = _flush(run, plan)
+        if plan.ends_epoch:
+            _finish_epoch(run, plan, stopping=window.stop_asked)
+        elif window.stop_asked or _saves_by_steps(run, plan):
+            _save(run, plan, [*["signal"] * window.stop_asked, *["steps"] * _saves_by_steps(run, plan)])
+        if run.reached and run.recipe.target.stop:
+            return FinishReason.TARGET_REACHED
+        if window.stop_asked and plan.step + 1 < run.schedule.total_steps:
+            return FinishReason.PREEMPTED
+        run.progress.start(run.state.step)
+    return FinishReason.ALL_EPOCHS
+
+
+def _first_batch(run: Training) -> Iterator[Batch]:
+    """The batches that are left, the first of them made: from there on the clock runs in training."""
+    with run.startup.part("first_batch_s"):
+        batches = run.batches.train(run.schedule.steps(first=run.state.step))
+        first = next(batches, None)
+    run.journal.write("startup", **run.startup.seconds)
+    run.clock.change("training")
+    run.progress.start(run.state.step)
+    return chain([] if first is None else [first], batches)
+
+
+def _saves_by_steps(run: Training, plan: StepPlan) -> bool:
+    every = run.recipe.checkpoint.every_steps
+    return every is not None and (plan.step + 1) % every == 0
+
+
+def _flush(run: Training, plan: StepPlan) -> Window:
+    """End a window: one exchange, one event; the run fails here if it has diverged or lost too many images."""
+    window = run.progress.flush(run.state, run.stepper, plan, run.journal.num_bad_images)
+    run.journal.write("train.progress", **window.fields)
+    if window.diverged:
+        scale = window.fields["loss_scale"]
+        raise TrainError(
+            f"the loss was not finite in {run.recipe.loss.max_consecutive_nonfinite} steps in a row, up to step"
+            f" {run.state.step} of epoch {plan.epoch + 1} (learning rate {plan.lr:g}, loss scale"
+            f" {scale if scale is not None else 'not used'}); lower lr, or raise loss.max_consecutive_nonfinite"
+        )
+    if window.bad_images > run.recipe.input.max_bad_images:
+        raise DataError(
+            f"{window.bad_images} images could not be read, input.max_bad_images allows"
+            f" {run.recipe.input.max_bad_images}; `dawnrun data check` lists them all"
+        )
+    return window
+
+
+def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
+    """Snapshot, validate, checkpoint; the clock says what each took."""
+    epoch = plan.epoch + 1
+    is_last = plan.step + 1 == run.schedule.total_steps
+    why = ["signal"] * stopping + ["last"] * is_last
+    if validates(run.recipe, plan.epoch):
+        freeze(run.state, run.peers)
+        run.journal.write("snapshot.taken", step=run.state.step, epoch=plan.epoch)
+        with run.clock.span("validation"):
+            result = validate(run, plan)
+            had_reached = run.reached
+            run.reached = run.reached or meets_target(run.recipe, result, run.num_classes)
+        if run.reached and not had_reached:
+            why.append("target")
+    if epoch % run.recipe.checkpoint.every_epochs == 0:
+        why.append("epoch")
+    if why or _saves_by_steps(run, plan):
+        _save(run, plan, why or ["steps"])
+
+
+def validates(recipe: Recipe, epoch: int) -> bool:
+    """Whether epoch `epoch`, from 0, is followed by a validation; the last one always is."""
+    number = epoch + 1
+    rule = recipe.validation
+    return number == recipe.total_epochs or (number >= rule.from_epoch and number % rule.every_epochs == 0)
+
+
+def freeze(state: TrainState, peers: Peers) -> None:
+    """Average BatchNorm's statistics over processes, in place: what is validated and saved is what trains on."""
+    peers.average_(state.statistics.buffers())
+    state.statistics.set_steps(state.step)
+
+
+def view_of(view: View, image_size: int) -> View:
+    """A phase's view with what it leaves out filled in: its image size, and floor(1.14 * size) before the crop."""
+    size = view.image_size or image_size
+    return view.model_copy(update={"image_size": size, "resize_px": view.resize_px or int(1.14 * size)})
+
+
+def validate(run: Training, plan: StepPlan) -> EvalResult:
+    """Validate the state as it is and write the facts."""
+    view = view_of(run.recipe.phases[plan.phase_index].validation, plan.image_size)
+    assert view.image_size is not None
+    batches = run.batches.validation(view, view.image_size)
+    result = evaluate(run.state.bare, batches, run.stepper, run.peers, flip_average=view.flip_average)
+    run.journal.evaluation(
+        result,
+        view,
+        step=run.state.step,
+        epoch=plan.epoch,
+        num_classes=run.num_classes,
+        batch_size=run.recipe.validation.batch_size,
+    )
+    return result
+
+
+def meets_target(recipe: Recipe, result: EvalResult, num_classes: int) -> bool:
+    """Whether every accuracy that the target names holds, on unrounded values; top-5 of five classes says nothing."""
+    target = recipe.target
+    if not result.valid or (target.top5 is None and target.top1 is None):
+        return False
+    if target.top5 is not None and num_classes <= 5:
+        return False
+    top1, top5 = (100 * count / result.num_images for count in (result.top1_correct, result.top5_correct))
+    return (target.top5 is None or top5 >= target.top5) and (target.top1 is None or top1 >= target.top1)
+
+
+def _save(run: Training, plan: StepPlan, why: list[str]) -> None:
+    """Save on rank 0; a save that fails is an event, and the run goes on."""
+    with run.clock.span("checkpoint"):
+        freeze(run.state, run.peers)
+        if run.peers.is_first:
+            began = time.perf_counter()
+            try:
+                saved = run.store.save(run.state, epoch=plan.epoch, why=why, extra={"target_reached": run.reached})
+                run.journal.saved(saved, time.perf_counter() - began)
+            except OSError as error:
+                run.unsaved.update(why)
+                num_bytes = run.store.size_estimate(run.state)
+                run.journal.save_failed(error, step=run.state.step, epoch=plan.epoch, num_bytes=num_bytes)
+        run.peers.barrier()

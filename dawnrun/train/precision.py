@@ -1,0 +1,43 @@
+"""Which arithmetic a run uses: what the recipe asks for, or what the device is fast at."""
+
+import time
+
+import torch
+
+DTYPES = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def resolve_precision(asked: str, device: torch.device) -> str:
+    """`asked` unless it is auto; then bf16 or fp16 where the device is fast at it, else fp32."""
+    if asked != "auto":
+        return asked
+    if device.type == "cpu":
+        return "bf16" if _cpu_has_bf16() and _trial_s(torch.bfloat16) < 0.9 * _trial_s(torch.float32) else "fp32"
+    supported = getattr(torch.get_device_module(device), "is_bf16_supported", None)
+    if supported is None:
+        return "fp32"
+    try:
+        return "bf16" if supported(including_emulation=False) else "fp16"
+    except TypeError:  # accelerators other than CUDA take no argument
+        return "bf16" if supported() else "fp16"
+
+
+def _cpu_has_bf16() -> bool:
+    """Whether the CPU multiplies bf16 natively, by torch's own report; False where torch cannot say."""
+    report = getattr(torch.cpu, "get_capabilities", None)
+    capabilities = report() if report else {}
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def _trial_s(dtype: torch.dtype, rounds: int = 3) -> float:
+    """Best time of one small convolution, forward and backward: flags alone do not say that a path is fast."""
+    convolution = torch.nn.Conv2d(64, 64, 3, padding=1).to(memory_format=torch.channels_last)
+    images = torch.randn(4, 64, 28, 28).to(memory_format=torch.channels_last)
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
+            out = convolution(images).sum()
+        out.backward()
+        best = min(best, time.perf_counter() - began)
+    return best

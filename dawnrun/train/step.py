@@ -1,0 +1,117 @@
+"""One update: normalise, forward, backward, accumulate, update. No host-device synchronisation in here."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dawnrun.recipe.schedule import StepPlan
+from dawnrun.recipe.schema import Recipe
+from dawnrun.train.aggregate import Aggregated
+from dawnrun.train.input import Batch
+from dawnrun.train.model import RunningStatistics
+from dawnrun.train.optim import LossScale
+from dawnrun.train.precision import DTYPES
+
+
+class Normalizer:
+    """uint8 pixels to `(pixel - mean) / std`, N,3,H,W in channels-last memory, written into one buffer per shape."""
+
+    def __init__(self, recipe: Recipe, precision: str, device: torch.device) -> None:
+        """The only place that holds the mean and standard deviation of pixels."""
+        self._dtype = DTYPES[precision]
+        constants = torch.float64 if precision == "fp64" else torch.float32
+        self._mean = torch.tensor(recipe.input.mean, dtype=constants, device=device).view(1, 3, 1, 1)
+        self._scale = torch.tensor(recipe.input.std, dtype=constants, device=device).view(1, 3, 1, 1).reciprocal()
+        self._buffers: dict[torch.Size, torch.Tensor] = {}
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """Valid until the next call with the same shape."""
+        out = self._buffers.get(images.shape)
+        if out is None:
+            out = torch.empty_like(images, dtype=self._dtype, memory_format=torch.channels_last)
+            self._buffers[images.shape] = out
+        torch.sub(images, self._mean, out=out)
+        return out.mul_(self._scale)
+
+
+@dataclass(kw_only=True, slots=True)
+class TrainState:
+    """Everything an update changes. `step` counts updates done."""
+
+    model: Aggregated
+    optimizer: torch.optim.Optimizer
+    statistics: RunningStatistics
+    loss_scale: LossScale | None
+    step: int = 0
+
+    @property
+    def bare(self) -> nn.Module:
+        """The model without any wrapper."""
+        return self.model.bare
+
+
+class Stepper:
+    """Makes updates; `loss` is the mean loss over this process's images of the last update (on the device)."""
+
+    def __init__(self, recipe: Recipe, precision: str, device: torch.device) -> None:
+        """`precision`: resolved, not auto."""
+        self.normalize = Normalizer(recipe, precision, device)
+        self._label_smoothing = recipe.loss.label_smoothing
+        self._device_type, self._autocast = device.type, DTYPES[precision] if precision in ("bf16", "fp16") else None
+        self.loss = torch.zeros((), device=device)
+        self.input_wait_s = 0.0
+
+    def autocast(self) -> torch.autocast | nullcontext[None]:
+        """Half precision where the run uses it."""
+        return torch.autocast(self._device_type, dtype=self._autocast) if self._autocast else nullcontext()
+
+    def step(self, state: TrainState, batches: Iterator[Batch], plan: StepPlan) -> None:
+        """Take `plan.accumulate_steps` batches and make one update with the plan's rate and momentum."""
+        self.loss.zero_()
+        state.optimizer.zero_grad(set_to_none=True)
+        for index in range(plan.accumulate_steps):
+            batch = next(batches)
+            self.input_wait_s += batch.wait_s
+            state.statistics.before_micro_batch(index, plan.accumulate_steps)
+            with state.model.without_exchange() if index + 1 < plan.accumulate_steps else nullcontext():
+                self._forward_backward(state, batch)
+        state.statistics.after_step()
+        self.loss /= plan.accumulate_steps
+        self._update(state, plan)
+        state.step += 1
+
+    def _forward_backward(self, state: TrainState, batch: Batch) -> None:
+        """Add one micro-batch's gradients."""
+        images = self.normalize(batch.images)
+        with self.autocast():
+            logits = state.model.forward(images)
+        # fp16 and bf16 logits are widened: the softmax of 1,000 classes loses too much there.
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        loss = F.cross_entropy(logits, batch.labels, label_smoothing=self._label_smoothing)
+        self.loss += loss.detach()
+        (loss if state.loss_scale is None else loss * state.loss_scale.scale).backward()
+
+    def _update(self, state: TrainState, plan: StepPlan) -> None:
+        """Gradients hold the sum over micro-batches of the mean over processes; a step with overflow is skipped."""
+        for group in state.optimizer.param_groups:
+            group["lr"], group["momentum"] = plan.lr, plan.momentum
+        gradients = [
+            parameter.grad
+            for group in state.optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None
+        ]
+        if state.loss_scale is None:
+            if plan.accumulate_steps > 1:
+                torch._foreach_div_(gradients, plan.accumulate_steps)
+            state.optimizer.step()
+            return
+        overflow = state.loss_scale.unscale_(gradients, plan.accumulate_steps)
+        # torch's fused optimizers leave weights and momentum alone where this flag is 1: no read-back is needed.
+        state.optimizer.found_inf = overflow  # type: ignore[attr-defined]
+        state.optimizer.step()
+        state.loss_scale.update(overflow)

@@ -1,0 +1,78 @@
+"""Validation of a stored checkpoint: the same code as inside a run, alone, on any number of processes."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from dawnrun.errors import UsageError
+from dawnrun.recipe.schedule import Schedule
+from dawnrun.record.rundir import RunDir
+from dawnrun.train.build import build_state, enter, find_data
+from dawnrun.train.checkpoint import check_classes, damage, load_model, read_manifest
+from dawnrun.train.evaluate import evaluate
+from dawnrun.train.input import open_input
+from dawnrun.train.loop import view_of
+from dawnrun.train.model import build_model
+from dawnrun.train.precision import resolve_precision
+from dawnrun.train.startup import Startup
+from dawnrun.train.step import Stepper
+
+
+def validate_checkpoint(
+    run: RunDir, attempt: int, path: Path, *, began: float, image_size: int | None, output: Path
+) -> None:
+    """Validate the checkpoint at `path` as its phase does, or at `image_size`, and write the counts to `output`."""
+    checkpoint = read_manifest(path)
+    if checkpoint is None:
+        raise UsageError(f"{path}: not a checkpoint: it has no readable checkpoint.json")
+    if trouble := damage(checkpoint):
+        raise UsageError(f"{path}: damaged: {trouble}")
+    worker = enter(run, attempt, began=began, startup=Startup(0.0))
+    recipe, peers = worker.recipe.value, worker.peers
+    data = find_data(worker)
+    check_classes(checkpoint, data.validation_set.classes)
+    schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
+    precision = resolve_precision(recipe.precision, worker.device)
+    phase = recipe.phases[schedule.epochs()[checkpoint.epoch].phase_index]
+    view = view_of(phase.validation, phase.image_size)
+    if image_size is not None:
+        view = view_of(phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}), image_size)
+    assert view.image_size is not None
+    model = build_model(
+        recipe.model, num_classes=recipe.model.num_classes or len(data.validation_set.classes), seed=recipe.seed
+    )
+    state = build_state(worker, model, precision)
+    load_model(checkpoint, state.bare)
+    batches = open_input(
+        recipe,
+        schedule,
+        train_sets=data.train_sets,
+        validation_set=data.validation_set,
+        rank=peers.rank,
+        world_size=peers.world_size,
+        num_threads=worker.site.threads_per_process,
+        device=worker.device,
+        on_bad_image=lambda _image: None,
+    )
+    result = evaluate(
+        state.bare,
+        batches.validation(view, view.image_size),
+        Stepper(recipe, precision, worker.device),
+        peers,
+        flip_average=view.flip_average,
+    )
+    batches.close()
+    if peers.is_first:
+        facts = {
+            "step": checkpoint.step,
+            "epoch": checkpoint.epoch,
+            "num_processes": peers.world_size,
+            "num_classes": len(data.validation_set.classes),
+            **view.model_dump(),
+            **asdict(result),
+        }
+        aside = output.with_name(f".{output.name}")
+        aside.write_text(json.dumps(facts), encoding="utf-8")
+        aside.replace(output)
+    peers.barrier()
+    peers.close()

@@ -1,0 +1,196 @@
+"""A worker's life around the training: arguments, logs, signals, and how its end is told to the launcher."""
+
+import argparse
+import faulthandler
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dawnrun.errors import DawnrunError, ExitCode, TrainError
+from dawnrun.record.rundir import RunDir
+
+if TYPE_CHECKING:
+    from dawnrun.train.loop import Training
+
+
+def main(*, began: float) -> None:
+    """Run one worker to its end and exit with its code."""
+    parser = argparse.ArgumentParser(prog="python -m dawnrun.train")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--validate", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("--image-size", type=int)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    run, rank = RunDir(arguments.run), int(os.environ.get("RANK", "0"))
+    _redirect(run, arguments.attempt, rank)
+    try:
+        if arguments.validate:
+            from dawnrun.train.validate import validate_checkpoint
+
+            validate_checkpoint(
+                run,
+                arguments.attempt,
+                arguments.validate,
+                began=began,
+                image_size=arguments.image_size,
+                output=arguments.output,
+            )
+            code = ExitCode.OK
+        else:
+            code = _train(run, arguments.attempt, began)
+    except BaseException as error:  # noqa: BLE001  whatever ends a worker has to be told
+        code = _fail(run, arguments.attempt, rank, error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Decode threads and a half-dead process group must not keep a worker that has told its end.
+    os._exit(ExitCode.OK if _under_torchrun() and code in (ExitCode.BELOW_TARGET, ExitCode.PREEMPTED) else code)
+
+
+def _under_torchrun() -> bool:
+    """Torchrun turns every code but 0 into a failure of the job, so orderly ends are told by file alone."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _redirect(run: RunDir, attempt: int, rank: int) -> None:
+    """All output of this process goes into its own log file; says that it has started."""
+    path = run.logs / str(attempt) / f"rank-{rank:03d}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.close(handle)
+    faulthandler.enable()
+    (run.attempt_dir(attempt) / f"rank-{rank:03d}.started").touch()
+
+
+def _train(run: RunDir, attempt: int, began: float) -> ExitCode:
+    """Build, train, and write how it ended."""
+    from dawnrun.train.build import build, enter
+    from dawnrun.train.loop import FinishReason, train
+    from dawnrun.train.startup import Startup
+
+    worker = enter(run, attempt, began=began, startup=Startup(time.perf_counter() - began))
+    training = build(worker)
+    _listen(training)
+    try:
+        reason = train(training)
+        plan = training.schedule.at(max(training.state.step - 1, 0))
+        training.journal.write("run.finished", reason=reason, step=training.state.step, epoch=plan.epoch)
+    except BaseException as error:
+        training.journal.failed(_failure(error, worker.peers.rank, training))
+        raise
+    finally:
+        training.batches.close()
+        training.journal.close()
+    if worker.peers.is_first:
+        _settle(run, attempt, training, reason)
+    worker.peers.barrier()
+    worker.peers.close()
+    _raise_unsaved(training)
+    if reason == FinishReason.PREEMPTED:
+        return ExitCode.PREEMPTED
+    target = training.recipe.target
+    asked = target.top5 is not None or target.top1 is not None
+    return ExitCode.BELOW_TARGET if asked and not training.reached else ExitCode.OK
+
+
+def _settle(run: RunDir, attempt: int, training: "Training", reason: str) -> None:
+    """Tell the launcher how the run ended, and seal a run that is over."""
+    from dawnrun.record.seal import write_seal
+    from dawnrun.train.loop import FinishReason
+
+    if reason != FinishReason.PREEMPTED:
+        crossing = [checkpoint.path for checkpoint in training.store.complete() if "target" in checkpoint.why]
+        write_seal(run, crossing[0] if crossing else None)
+    target = training.recipe.target
+    _write_json(
+        run.attempt_dir(attempt) / "outcome.json",
+        {
+            "reason": reason,
+            "step": training.state.step,
+            "target_asked": target.top5 is not None or target.top1 is not None,
+            "target_reached": training.reached,
+            "unsaved": sorted(training.unsaved),
+        },
+    )
+
+
+def _raise_unsaved(training: "Training") -> None:
+    """A run whose last or crossing checkpoint could not be written has not done what it was for."""
+    vital = training.unsaved & {"last", "target", "signal"}
+    if vital:
+        raise TrainError(
+            f"the run ended, but its checkpoint ({', '.join(sorted(vital))}) could not be saved in"
+            f" {training.store.folder}; the event log says why"
+        )
+
+
+def _listen(training: "Training") -> None:
+    """A termination signal ends the run at the next window that all processes agree on; Ctrl-C is the launcher's."""
+
+    def ask_to_stop(*_: object) -> None:
+        training.progress.stop_asked = True
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _fail(run: RunDir, attempt: int, rank: int, error: BaseException) -> int:
+    """Leave a record of the failure that outlives this process; the code to exit with."""
+    if isinstance(error, SystemExit):
+        return int(error.code or 0)
+    foreseen = _foreseen(error)
+    if foreseen is None:
+        traceback.print_exception(error)
+    else:
+        print(foreseen, file=sys.stderr)
+    fields = _failure(error, rank, None)
+    _write_json(run.attempt_dir(attempt) / f"failure-rank-{rank:03d}.json", fields)
+    return int(str(fields["exit_code"]))
+
+
+def _failure(error: BaseException, rank: int, training: "Training | None") -> dict[str, object]:
+    """What is known of a failure. `time` is wall clock: the earliest of all ranks is the cause."""
+    foreseen = _foreseen(error)
+    step = None if training is None else training.state.step
+    return {
+        "rank": rank,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "time": time.time(),
+        "error": type(error).__name__,
+        "message": str(foreseen or error),
+        "step": step,
+        "epoch": None,
+        "exit_code": int(foreseen.exit_code if foreseen else ExitCode.BUG),
+    }
+
+
+def _foreseen(error: BaseException) -> DawnrunError | None:
+    """The error as the user should read it; None for a bug."""
+    if isinstance(error, DawnrunError):
+        return error
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError):
+        return TrainError(f"out of memory: {error}; lower per_device_batch_size to a divisor of it")
+    lost = ("gloo", "NCCL", "Connection closed", "connection reset", "Timed out", "timeout")
+    if isinstance(error, torch.distributed.DistError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in lost)
+    ):
+        return TrainError(f"the exchange with the other processes failed: {error}")
+    return None
+
+
+def _write_json(path: Path, value: dict[str, object]) -> None:
+    """One JSON file, there when complete."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(json.dumps(value, default=str), encoding="utf-8")
+    aside.replace(path)
