@@ -1,0 +1,74 @@
+"""What is checked on this machine before anything is started: data folders, run folder, room on the disk."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from dawnrun.errors import DataError, LaunchError, UsageError
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.text import nearest, size
+
+CHECKPOINT_BYTES = 210_000_000
+"""ResNet-50's 25.6 million weights and their momentum in fp32, with some room."""
+
+
+def data_folders(recipe: Recipe, site: Site) -> Mapping[str, Path]:
+    """Absolute folder of every data set that a phase uses."""
+    used = dict.fromkeys(phase.dataset for phase in recipe.phases)
+    return {name: (site.data_root / recipe.input.datasets[name]).absolute() for name in used}
+
+
+def check_data(folders: Mapping[str, Path]) -> None:
+    """Every folder holds train/ and val/ with a class folder in each; DataError names what is missing, all at once."""
+    problems = [problem for name, folder in folders.items() for problem in _problems(name, folder)]
+    if problems:
+        raise DataError(
+            "\n".join([*problems, "nothing was started; --data-root or data_root in the site says where data are"])
+        )
+
+
+def _problems(name: str, folder: Path) -> list[str]:
+    folder = Path(os.path.normpath(folder))
+    if not folder.is_dir():
+        what = "not a folder" if folder.exists() else "no such folder"
+        return [f"{folder}: {what} (data set {name}){_beside(folder)}"]
+    found = []
+    for split in ("train", "val"):
+        part = folder / split
+        if not part.is_dir():
+            found.append(f"{part}: no such folder (data set {name} needs train/ and val/ with a folder for each class)")
+            continue
+        try:
+            with os.scandir(part) as entries:
+                if not any(entry.is_dir() for entry in entries):
+                    found.append(f"{part}: no class folders in it (data set {name})")
+        except OSError as error:
+            found.append(f"{part}: cannot be read: {(error.strerror or str(error)).lower()} (data set {name})")
+    return found
+
+
+def _beside(folder: Path) -> str:
+    """A folder of a similar name in the same place, for a typing error."""
+    try:
+        names = [path.name for path in folder.parent.iterdir() if path.is_dir()]
+    except OSError:
+        return ""
+    guess = nearest(folder.name, names)
+    return f"; did you mean {folder.parent / guess}?" if guess else ""
+
+
+def check_output(run_root: Path, keep: int) -> None:
+    """A run directory can be made below `run_root`, with room for `keep` checkpoints and two more.
+
+    UsageError if the folder cannot be made or written, LaunchError if the disk is too full.
+    """
+    try:
+        run_root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{run_root}: runs cannot be kept here: {(error.strerror or str(error)).lower()}") from error
+    if not os.access(run_root, os.W_OK | os.X_OK):
+        raise UsageError(f"{run_root}: runs cannot be kept here: no permission to write")
+    free, needed = shutil.disk_usage(run_root).free, CHECKPOINT_BYTES * (keep + 2)
+    if free < needed:
+        raise LaunchError(f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 2} checkpoints")

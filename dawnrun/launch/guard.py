@@ -1,0 +1,198 @@
+"""The node guard: runs a job's command on one machine and leaves no process of it behind.
+
+    python -m dawnrun.launch.guard --record FILE --output FILE --grace-s S -- COMMAND...
+
+Its standard input is the launcher's lease: the end of that stream stops the job, so a launcher that dies takes the job
+with it. SIGTERM (or SIGINT, SIGHUP) asks the workers to save and end, and after the grace kills what is left; a second
+one kills at once. SIGUSR1 makes the workers print their stacks (faulthandler) and end. As "child subreaper" the guard
+inherits every orphan of the job, so nothing escapes it. FILE of `--record` says who runs, and at the end how it ended.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+POLL_S = 0.1
+STACKS_S = 5.0
+"""Time for the workers to print their stacks before they are killed."""
+KILL_LIMIT_S = 20.0
+"""A process that ignores SIGKILL for so long sits in the kernel; waiting longer helps nobody."""
+
+
+def parents() -> dict[int, int]:
+    """Parent of every living process of this machine, zombies left out, from /proc."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError, ValueError, IndexError):
+                # The name before the last ")" may hold anything, spaces and brackets too.
+                state, parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+                if state not in "ZX":
+                    found[int(entry.name)] = int(parent)
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """Living processes below `root`, parents before their children."""
+    parent_of = parents()
+    found = [root]
+    for process in found:
+        found += [pid for pid, parent in parent_of.items() if parent == process]
+    return found[1:]
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in kernel ticks since boot; with the pid it names one process for good. None: not alive."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def is_worker(pid: int) -> bool:
+    """Whether a process was started by torchrun as a rank of the job."""
+    with suppress(OSError):
+        return b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    return False
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _die_with_guard() -> None:
+    """In the child, before the command: should the guard itself be killed, the kernel kills the command."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Guard:
+    """One command from its start to the end of its last process."""
+
+    def __init__(self, command: Sequence[str], *, record: Path, output: Path, grace_s: float) -> None:
+        """`output` gets what the command prints; `record` is rewritten whole at start and end."""
+        self._record, self._grace_s = record, grace_s
+        self._signals: list[int] = []
+        self._lease_open = True
+        self._reason: str | None = None
+        self._deadline: float | None = None
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # printing stacks must not leave core files
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, lambda number, _: self._signals.append(number))
+        self._facts = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "command": list(command),
+            "started_utc": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        }
+        self._write(ended=False)
+        with output.open("ab") as file:
+            self._job = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=_die_with_guard,  # safe: this process has one thread
+            )
+
+    def run(self) -> int:
+        """Wait, obey, clean up; return the command's exit code, 128 + N if signal N ended it."""
+        while self._job.poll() is None or (self._reason and descendants(os.getpid())):
+            self._look_at_lease()
+            while self._signals:
+                self._obey(self._signals.pop(0))
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                break
+        kill_all(self._job.poll)
+        code = self._job.returncode
+        with suppress(OSError):  # a full disk must not change how the job ended
+            self._write(
+                ended=True,
+                ended_utc=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                reason=self._reason or ("signalled" if code is not None and code < 0 else "exited"),
+                exit_code=code if code is not None and code >= 0 else None,
+                signal=signal.Signals(-code).name if code is not None and code < 0 else None,
+            )
+        return 1 if code is None else code if code >= 0 else 128 - code
+
+    def _look_at_lease(self) -> None:
+        """Wait a moment, or until the launcher is gone."""
+        ready, _, _ = select.select([0] if self._lease_open else [], [], [], POLL_S)
+        if ready and not os.read(0, 4096):
+            self._lease_open = False
+            self._stop("lost")
+
+    def _obey(self, number: int) -> None:
+        if number == signal.SIGUSR1:
+            self._reason = self._reason or "interrupted"
+            self._deadline = time.monotonic() + STACKS_S
+            self._signal_workers(signal.SIGABRT)
+        elif self._reason is None:
+            self._stop("interrupted")
+        else:
+            self._deadline = time.monotonic()
+
+    def _stop(self, reason: str) -> None:
+        if self._reason is None:
+            self._reason = reason
+            self._deadline = time.monotonic() + self._grace_s
+            self._signal_workers(signal.SIGTERM)
+
+    def _signal_workers(self, number: int) -> None:
+        """To the ranks themselves, not to torchrun, which would pass it on late; to the command if it is the rank."""
+        workers = [pid for pid in descendants(self._job.pid) if is_worker(pid)]
+        for pid in workers or [self._job.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _write(self, **more: object) -> None:
+        aside = self._record.with_name(f".{self._record.name}.new")
+        aside.write_text(json.dumps({**self._facts, **more}) + "\n", encoding="utf-8")
+        aside.replace(self._record)
+
+
+def kill_all(poll: Callable[[], object]) -> None:
+    """SIGKILL to every process below this one until none is left; `poll` collects the command's own end."""
+    deadline = time.monotonic() + KILL_LIMIT_S
+    while time.monotonic() < deadline:
+        left = descendants(os.getpid())
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not left and poll() is not None:
+            return
+        time.sleep(0.02)
+        poll()
+
+
+def main() -> int:
+    """Read the arguments and guard the command."""
+    parser = argparse.ArgumentParser(prog="python -m dawnrun.launch.guard", description=__doc__)
+    parser.add_argument("--record", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--grace-s", type=float, default=60.0)
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args()
+    guard = Guard(arguments.command, record=arguments.record, output=arguments.output, grace_s=arguments.grace_s)
+    return guard.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
