@@ -115,9 +115,13 @@ class EventLog:
 
     def write(self, kind: str, /, **data: Json) -> None:
         """Append one event; raises TrainError once if the disk refuses it."""
+        self.write_at(None, kind, **data)
+
+    def write_at(self, t_s: float | None, kind: str, /, **data: Json) -> None:
+        """The same, for something that happened at `t_s`; None: now."""
         fields = plain(data)
         with self._lock:
-            self._append(kind, fields)
+            self._append(kind, fields, t_s)
             if self._refused and not self._told:
                 self._told = True
                 raise TrainError(f"{self.path}: the event log cannot be written: {self._refused.strerror}")
@@ -133,10 +137,10 @@ class EventLog:
         """Seconds since the last line."""
         return self._t_s() - self._last_s
 
-    def _append(self, kind: str, data: Json) -> None:
+    def _append(self, kind: str, data: Json, t_s: float | None = None) -> None:
         if self._refused:
             return
-        t_s = self._t_s()
+        t_s = self._t_s() if t_s is None else t_s
         line: dict[str, Json] = {
             "kind": kind,
             "t_s": round(t_s, 6),

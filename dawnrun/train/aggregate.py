@@ -2,6 +2,7 @@
 
 import inspect
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import nn
@@ -35,9 +36,5 @@ def _distribute(model: nn.Module, device: torch.device) -> DistributedDataParall
     """DDP that leaves BatchNorm's buffers to the snapshots; torch 2.14 renamed the argument for that."""
     parameters = inspect.signature(DistributedDataParallel.__init__).parameters
     buffers = "forward_sync_buffers" if "forward_sync_buffers" in parameters else "broadcast_buffers"
-    return DistributedDataParallel(
-        model,
-        device_ids=None if device.type == "cpu" else [device.index],
-        gradient_as_bucket_view=True,
-        **{buffers: False},
-    )
+    options: dict[str, Any] = {buffers: False, "gradient_as_bucket_view": True}
+    return DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device.index], **options)

@@ -11,7 +11,7 @@ import torch
 
 from dawnrun.clock import Clock
 from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
-from dawnrun.errors import DataError
+from dawnrun.errors import DataError, LaunchError
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
@@ -69,12 +69,15 @@ def choose_device(asked: str) -> torch.device:
     if asked == "auto":
         found = torch.accelerator.current_accelerator(check_available=True)
         asked = found.type if found else "cpu"
-    device = torch.device(asked)
-    if device.type == "cpu" or device.index is not None:
-        return device
-    device = torch.device(device.type, int(os.environ.get("LOCAL_RANK", "0")))
-    torch.accelerator.set_device_index(device.index)
-    return device
+    if asked == "cpu":
+        return torch.device("cpu")
+    found = torch.accelerator.current_accelerator(check_available=True)
+    index = int(os.environ.get("LOCAL_RANK", "0"))
+    if found is None or found.type != asked or index >= torch.accelerator.device_count():
+        there = f"{torch.accelerator.device_count()} x {found.type}" if found else "only the CPU"
+        raise LaunchError(f"device {asked}, number {index} of this machine, is not there: torch finds {there}")
+    torch.accelerator.set_device_index(index)
+    return torch.device(asked, index)
 
 
 def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worker:
@@ -108,9 +111,7 @@ def find_data(worker: Worker) -> Data:
     recipe, root = worker.recipe.value, worker.site.data_root
     max_bad = recipe.input.max_bad_images
     used = dict.fromkeys(phase.dataset for phase in recipe.phases)
-    train_sets = {
-        name: build_index(root / recipe.input.datasets[name], "train", max_bad_images=max_bad) for name in used
-    }
+    train_sets = {name: build_index(root / recipe.input.datasets[name], "train", max_bad=max_bad) for name in used}
     validation_set = build_index(root / recipe.input.datasets[_validation_name(recipe)], "val")
     counts = {name: len(index) for name, index in train_sets.items()}
     stated = recipe.input.num_train_images
@@ -209,7 +210,7 @@ def build_state(worker: Worker, model: torch.nn.Module, precision: str) -> Train
     """The model on its device in channels-last memory, wrapped for the exchange, with its optimizer."""
     recipe, device = worker.recipe.value, worker.device
     dtype = torch.float64 if precision == "fp64" else torch.float32
-    model = model.to(device=device, dtype=dtype, memory_format=torch.channels_last)
+    model = model.to(device=device, dtype=dtype).to(memory_format=torch.channels_last)
     model.train()
     return TrainState(
         model=Aggregated(model, recipe.aggregation, worker.peers, device),

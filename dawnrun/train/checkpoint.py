@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
 
@@ -54,7 +54,7 @@ def _write(path: Path, value: object) -> dict[str, Any]:
     """Save `value` and push it to the disk; returns its size and checksum."""
     with path.open("wb") as file:
         hashing = _HashingFile(file)
-        torch.save(value, hashing)
+        torch.save(value, cast(IO[bytes], hashing))
         file.flush()
         os.fsync(file.fileno())
     return {"bytes": hashing.num_bytes, "sha256": hashing.digest.hexdigest()}
@@ -220,10 +220,11 @@ def load_model(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
 
 def _rest(state: TrainState) -> dict[str, Any]:
     """What a resume needs beside the model: tensors, numbers, lists and mappings only."""
-    names = {parameter: name for name, parameter in state.bare.named_parameters()}
+    slots = state.optimizer.state
     momentum = {
-        names[parameter]: {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
-        for parameter, values in state.optimizer.state.items()
+        name: {key: value for key, value in slots[parameter].items() if isinstance(value, torch.Tensor)}
+        for name, parameter in state.bare.named_parameters()
+        if parameter in slots
     }
     return {"optimizer": momentum, "loss_scale": state.loss_scale.state() if state.loss_scale else None}
 

@@ -8,7 +8,7 @@ import torch
 
 import dawnrun
 from dawnrun.dataset.index import DatasetIndex
-from dawnrun.recipe.reader import recipe_sha256, to_mapping
+from dawnrun.recipe.dump import recipe_sha256, to_mapping
 from dawnrun.recipe.schedule import EpochPlan, Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.machine import git_commit, machine_facts, package_versions

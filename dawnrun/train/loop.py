@@ -9,7 +9,7 @@ from itertools import chain
 from dawnrun.clock import Clock
 from dawnrun.errors import DataError, TrainError
 from dawnrun.recipe.schedule import Schedule, StepPlan
-from dawnrun.recipe.schema import Recipe, View
+from dawnrun.recipe.schema import Recipe
 from dawnrun.train.checkpoint import CheckpointStore
 from dawnrun.train.evaluate import EvalResult, evaluate
 from dawnrun.train.input import Batch, InputPipeline
@@ -112,7 +112,7 @@ def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
     epoch = plan.epoch + 1
     is_last = plan.step + 1 == run.schedule.total_steps
     why = ["signal"] * stopping + ["last"] * is_last
-    if validates(run.recipe, plan.epoch):
+    if run.schedule.epochs()[plan.epoch].validates:
         freeze(run.state, run.peers)
         run.journal.write("snapshot.taken", step=run.state.step, epoch=plan.epoch)
         with run.clock.span("validation"):
@@ -127,28 +127,15 @@ def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
         _save(run, plan, why or ["steps"])
 
 
-def validates(recipe: Recipe, epoch: int) -> bool:
-    """Whether epoch `epoch`, from 0, is followed by a validation; the last one always is."""
-    number = epoch + 1
-    rule = recipe.validation
-    return number == recipe.total_epochs or (number >= rule.from_epoch and number % rule.every_epochs == 0)
-
-
 def freeze(state: TrainState, peers: Peers) -> None:
     """Average BatchNorm's statistics over processes, in place: what is validated and saved is what trains on."""
     peers.average_(state.statistics.buffers())
     state.statistics.set_steps(state.step)
 
 
-def view_of(view: View, image_size: int) -> View:
-    """A phase's view with what it leaves out filled in: its image size, and floor(1.14 * size) before the crop."""
-    size = view.image_size or image_size
-    return view.model_copy(update={"image_size": size, "resize_px": view.resize_px or int(1.14 * size)})
-
-
 def validate(run: Training, plan: StepPlan) -> EvalResult:
     """Validate the state as it is and write the facts."""
-    view = view_of(run.recipe.phases[plan.phase_index].validation, plan.image_size)
+    view = run.recipe.phases[plan.phase_index].validation.resolved(plan.image_size)
     assert view.image_size is not None
     batches = run.batches.validation(view, view.image_size)
     result = evaluate(run.state.bare, batches, run.stepper, run.peers, flip_average=view.flip_average)

@@ -8,7 +8,8 @@ from dawnrun.recipe.schema import Optimizer
 
 def parameter_groups(model: nn.Module, optimizer: Optimizer) -> list[dict[str, object]]:
     """Weights with decay first; then, unless `decay_batch_norm`, norm scales and all biases without."""
-    decayed, bare = [], []
+    decayed: list[nn.Parameter] = []
+    bare: list[nn.Parameter] = []
     for parameter in model.parameters():
         (decayed if optimizer.decay_batch_norm or parameter.ndim > 1 else bare).append(parameter)
     groups: list[dict[str, object]] = [{"params": decayed, "weight_decay": optimizer.weight_decay}]

@@ -4,9 +4,12 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +38,7 @@ class Peers:
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         dist.all_reduce(flat)
         flat /= self.world_size
-        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
     def broadcast_(self, tensors: Iterable[torch.Tensor]) -> None:
@@ -44,7 +47,7 @@ class Peers:
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
 
-    def share(self, value: object) -> object:
+    def share(self, value: T) -> T:
         """Rank 0's `value`, a plain object, on every process."""
         box = [value]
         if self.world_size > 1:

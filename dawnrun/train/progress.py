@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from dawnrun.recipe.schedule import StepPlan
+from dawnrun.record.events import Json
 from dawnrun.train.peers import Peers
 from dawnrun.train.step import Stepper, TrainState
 
@@ -16,7 +17,7 @@ from dawnrun.train.step import Stepper, TrainState
 class Window:
     """One window, the same on all processes but for the times."""
 
-    fields: dict[str, object]
+    fields: dict[str, Json]
     stop_asked: bool
     diverged: bool
     bad_images: int
@@ -83,7 +84,7 @@ class Progress:
         finite = steps * world_size - nonfinite
         window_s = self._now() - self._began
         skipped = 0.0 if scale is None else float(scale.skipped)
-        fields: dict[str, object] = {
+        fields: dict[str, Json] = {
             "step": state.step,
             "first_step": self._first_step,
             "epoch": plan.epoch,

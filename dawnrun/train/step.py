@@ -93,7 +93,8 @@ class Stepper:
         logits = logits if logits.dtype == torch.float64 else logits.float()
         loss = F.cross_entropy(logits, batch.labels, label_smoothing=self._label_smoothing)
         self.loss += loss.detach()
-        (loss if state.loss_scale is None else loss * state.loss_scale.scale).backward()
+        scaled = loss if state.loss_scale is None else loss * state.loss_scale.scale
+        torch.autograd.backward(scaled)
 
     def _update(self, state: TrainState, plan: StepPlan) -> None:
         """Gradients hold the sum over micro-batches of the mean over processes; a step with overflow is skipped."""

@@ -11,7 +11,6 @@ from dawnrun.train.build import build_state, enter, find_data
 from dawnrun.train.checkpoint import check_classes, damage, load_model, read_manifest
 from dawnrun.train.evaluate import evaluate
 from dawnrun.train.input import open_input
-from dawnrun.train.loop import view_of
 from dawnrun.train.model import build_model
 from dawnrun.train.precision import resolve_precision
 from dawnrun.train.startup import Startup
@@ -34,9 +33,9 @@ def validate_checkpoint(
     schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
     precision = resolve_precision(recipe.precision, worker.device)
     phase = recipe.phases[schedule.epochs()[checkpoint.epoch].phase_index]
-    view = view_of(phase.validation, phase.image_size)
+    view = phase.validation.resolved(phase.image_size)
     if image_size is not None:
-        view = view_of(phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}), image_size)
+        view = phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}).resolved(image_size)
     assert view.image_size is not None
     model = build_model(
         recipe.model, num_classes=recipe.model.num_classes or len(data.validation_set.classes), seed=recipe.seed

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dawnrun.errors import DawnrunError, ExitCode, TrainError
+from dawnrun.record.events import Json
 from dawnrun.record.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def main(*, began: float) -> None:
                 image_size=arguments.image_size,
                 output=arguments.output,
             )
-            code = ExitCode.OK
+            code = int(ExitCode.OK)
         else:
             code = _train(run, arguments.attempt, began)
     except BaseException as error:  # noqa: BLE001  whatever ends a worker has to be told
@@ -156,7 +157,7 @@ def _fail(run: RunDir, attempt: int, rank: int, error: BaseException) -> int:
     return int(str(fields["exit_code"]))
 
 
-def _failure(error: BaseException, rank: int, training: "Training | None") -> dict[str, object]:
+def _failure(error: BaseException, rank: int, training: "Training | None") -> dict[str, Json]:
     """What is known of a failure. `time` is wall clock: the earliest of all ranks is the cause."""
     foreseen = _foreseen(error)
     step = None if training is None else training.state.step
@@ -189,7 +190,7 @@ def _foreseen(error: BaseException) -> DawnrunError | None:
     return None
 
 
-def _write_json(path: Path, value: dict[str, object]) -> None:
+def _write_json(path: Path, value: dict[str, Json]) -> None:
     """One JSON file, there when complete."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.write_text(json.dumps(value, default=str), encoding="utf-8")

@@ -71,7 +71,9 @@ def test_losses_that_are_not_finite_are_counted_and_left_out_of_the_mean() -> No
     assert [w.fields["nonfinite_steps"] for w in found] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("losses", "diverged"), [([1.0, *[float("nan")] * 3], True), ([1.0, *[float("nan")] * 2, 1.0], False)])
+@pytest.mark.parametrize(
+    ("losses", "diverged"), [([1.0, *[float("nan")] * 3], True), ([1.0, *[float("nan")] * 2, 1.0], False)]
+)
 def test_a_run_of_bad_losses_diverges_also_across_windows(losses: list[float], diverged: bool) -> None:
     """C25."""
     assert windows(losses, every=2)[-1].diverged is diverged
