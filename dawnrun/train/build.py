@@ -44,6 +44,12 @@ class Worker:
     peers: Peers
     startup: Startup
 
+    @property
+    def decode_threads(self) -> int:
+        """Threads that decode images: all of the process's where a GPU computes, half where the CPU does that too."""
+        threads = threads_of(self.site)
+        return threads if self.device.type != "cpu" else max(1, threads // 2)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Data:
@@ -85,7 +91,7 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
     recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
     site = read(attempt_file(run, attempt, "site.yaml"), Site).value
     device = choose_device(site.device)
-    torch.set_num_threads(site.threads_per_process or max(1, _cores() // max(1, site.world_size // site.nodes)))
+    torch.set_num_threads(threads_of(site))
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.value.compute.tf32
     torch.backends.cudnn.benchmark = recipe.value.compute.cudnn_benchmark
     with startup.part("process_group_s"):
@@ -102,8 +108,10 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
     )
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def threads_of(site: Site) -> int:
+    """CPU threads of a process: the site's, or this machine's cores over its processes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return site.threads_per_process or max(1, cores // max(1, site.world_size // site.nodes))
 
 
 def find_data(worker: Worker) -> Data:
@@ -148,12 +156,11 @@ def build(worker: Worker) -> Training:
     # The input is opened before the model is built: the first batch is decoded meanwhile.
     batches = open_input(
         recipe,
-        schedule,
         train_sets=data.train_sets,
         validation_set=data.validation_set,
         rank=peers.rank,
         world_size=peers.world_size,
-        num_threads=worker.site.threads_per_process,
+        num_threads=worker.decode_threads,
         device=device,
         on_bad_image=journal.bad_image,
     )

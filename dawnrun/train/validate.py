@@ -44,12 +44,11 @@ def validate_checkpoint(
     load_model(checkpoint, state.bare)
     batches = open_input(
         recipe,
-        schedule,
         train_sets=data.train_sets,
         validation_set=data.validation_set,
         rank=peers.rank,
         world_size=peers.world_size,
-        num_threads=worker.site.threads_per_process,
+        num_threads=worker.decode_threads,
         device=worker.device,
         on_bad_image=lambda _image: None,
     )
