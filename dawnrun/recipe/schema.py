@@ -4,18 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_serializer, model_validator
 
-Rgb = tuple[float, float, float]
-Positive = Annotated[int, Field(ge=1)]
-Percent = Annotated[float, Field(gt=0, le=100)]
+from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Percent, Positive, Rgb
+
 Shape = Literal["constant", "linear", "cosine", "linear_cosine", "polynomial", "exponential"]
-
-
-class Part(BaseModel):
-    """Base of every part of a recipe or site: frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Segment(Part):
@@ -26,6 +19,26 @@ class Segment(Part):
     end: float = Field(ge=0, description="value at the last epoch")
     shape: Shape = Field("linear", description="how the value goes from start to end")
     power: float = Field(2.0, gt=0, description="exponent of a polynomial piece")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _constant_ends_as_it_starts(cls, value: Any) -> Any:
+        """A constant piece need not repeat its value."""
+        if isinstance(value, dict) and value.get("shape") == "constant" and "start" in value:
+            return {"end": value["start"], **value}
+        return value
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        """A piece has a length, and its shape can join its two values."""
+        first, last = self.epochs
+        if not 0 <= first < last:
+            raise ValueError(f"epochs must be [first, last] with 0 <= first < last, not [{first:g}, {last:g}]")
+        if self.shape == "constant" and self.start != self.end:
+            raise ValueError(f"a constant piece ends where it starts, not at {self.end:g} from {self.start:g}")
+        if self.shape == "exponential" and min(self.start, self.end) == 0:
+            raise ValueError("an exponential piece needs start and end above 0")
+        return self
 
 
 def _as_curve(value: Any) -> Any:
@@ -50,8 +63,18 @@ class Curve(Part):
     def _one_form(self) -> Self:
         """Exactly one of the two forms must be there."""
         if (self.constant is None) == (not self.segments):
-            raise ValueError("give either one number or a list of segments")
+            raise ValueError("give either one number (constant) or a list of pieces (segments)")
         return self
+
+    @model_serializer
+    def _written(self) -> dict[str, Any]:
+        """The form that was given, as it reads back."""
+        form: dict[str, Any] = (
+            {"constant": self.constant}
+            if not self.segments
+            else {"segments": [segment.model_dump(mode="json") for segment in self.segments]}
+        )
+        return {**form, "read_at": self.read_at}
 
 
 AnyCurve = Annotated[Curve, BeforeValidator(_as_curve)]
@@ -66,6 +89,12 @@ class View(Part):
     )
     rectangular: bool = Field(False, description="keep the aspect ratio: image_size is the short side")
     flip_average: bool = Field(False, description="average the logits of the image and its mirror image")
+
+    def resolved(self, phase_image_size: int) -> "View":
+        """The view with `image_size` and `resize_px` filled in; floor(1.14 * image_size) in whole numbers."""
+        image_size = self.image_size or phase_image_size
+        resize_px = self.resize_px or image_size * 114 // 100
+        return self.model_copy(update={"image_size": image_size, "resize_px": resize_px})
 
 
 class Phase(Part):
@@ -131,13 +160,15 @@ class Input(Part):
         (3 / 4, 4 / 3), description="narrowest and widest crop, width over height"
     )
     decoder: Literal["auto", "vision"] = Field("auto", description="what turns JPEG bytes into pixels")
-    max_bad_images: int = Field(0, ge=0, description="unreadable images replaced and counted before the run stops")
+    max_bad_images: Natural = Field(0, description="unreadable images replaced and counted before the run stops")
 
 
 class Validation(Part):
     """When validation is done."""
 
-    every_epochs: Positive = Field(1, description="validate after every so many epochs; the last always counts")
+    every_epochs: Positive = Field(
+        1, description="validate every so many epochs, counted from from_epoch, and after the last"
+    )
     from_epoch: Positive = Field(1, description="first epoch, from 1, after which validation is done")
     batch_size: Positive = Field(100, description="images per forward pass on one device")
 
@@ -178,20 +209,20 @@ class Provenance(Part):
 class Recipe(Part):
     """What is trained. The machines it is trained on are in the site."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the recipe, used in run folders")
-    provenance: Provenance = Provenance()
+    name: str = Field(pattern=NAME_PATTERN, description="name of the recipe, used in run folders")
+    provenance: Provenance = Field(Provenance(), description="where the recipe comes from")
     phases: tuple[Phase, ...] = Field(min_length=1, description="the phases, in order")
     lr: AnyCurve = Field(description="learning rate over epochs")
     momentum: AnyCurve = Field(Curve(constant=0.9), description="momentum over epochs")
-    model: Model = Model()
-    loss: Loss = Loss()
-    optimizer: Optimizer = Optimizer()
-    aggregation: Aggregation = Aggregation()
-    input: Input = Input()
-    validation: Validation = Validation()
-    checkpoint: Checkpointing = Checkpointing()
-    target: Target = Target()
-    compute: Compute = Compute()
+    model: Model = Field(Model(), description="the network")
+    loss: Loss = Field(Loss(), description="the loss")
+    optimizer: Optimizer = Field(Optimizer(), description="the update rule")
+    aggregation: Aggregation = Field(Aggregation(), description="how gradients are summed")
+    input: Input = Field(Input(), description="where images come from")
+    validation: Validation = Field(Validation(), description="when validation is done")
+    checkpoint: Checkpointing = Field(Checkpointing(), description="when the state is saved")
+    target: Target = Field(Target(), description="the accuracy that ends the run")
+    compute: Compute = Field(Compute(), description="how the arithmetic is carried out")
     precision: Literal["auto", "bf16", "fp16", "fp32", "fp64"] = Field(
         "auto", description="arithmetic of the forward and backward pass; fp64 is for tests of parity"
     )
@@ -199,7 +230,7 @@ class Recipe(Part):
         "dynamic",
         description="fp16 only: a fixed factor, or dynamic (doubled after 100 clean steps, halved on overflow)",
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="seed of initial weights, order and crops")
+    seed: Natural = Field(0, lt=2**63, description="seed of initial weights, order and crops")
     log_every_steps: Positive = Field(10, description="steps between two lines of progress")
 
     @property
@@ -209,19 +240,26 @@ class Recipe(Part):
 
 
 class Local(Part):
-    """This machine."""
+    """Processes on the machine that the command runs on."""
 
 
 class Launcher(Part):
     """How processes are started; exactly one."""
 
-    local: Local | None = None
+    local: Local | None = Field(None, description="processes on this machine: `{}`")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        """One way of starting processes must be named."""
+        if len([name for name in type(self).model_fields if getattr(self, name) is not None]) != 1:
+            raise ValueError(f"name exactly one of: {', '.join(type(self).model_fields)}; for example local: {{}}")
+        return self
 
 
 class Site(Part):
     """What the recipe is trained on."""
 
-    name: str = Field("this-machine", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the site")
+    name: str = Field("this-machine", pattern=NAME_PATTERN, description="name of the site")
     launcher: Launcher = Field(Launcher(local=Local()), description="how processes are started")
     nodes: Positive = Field(1, description="machines")
     processes_per_node: Positive | Literal["auto"] = Field(

@@ -1,0 +1,76 @@
+"""Curves over epochs: what a learning rate or a momentum is at any point of a run. Pure functions."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from dawnrun.recipe.schema import Curve, Segment
+
+
+def value_at(curve: Curve, position: float, *, within: float | None = None) -> float:
+    """The curve's value at `position` in epochs, read in the piece that holds `within` (default: `position`).
+
+    Beyond the ends of that piece its first or last value is taken, so that a step which begins before a boundary
+    and ends behind it keeps to the piece it began in. A boundary belongs to the piece that starts there.
+    """
+    if not curve.segments:
+        assert curve.constant is not None
+        return curve.constant
+    starts = [segment.epochs[0] for segment in curve.segments]
+    index = bisect_right(starts, position if within is None else within) - 1
+    return _in_segment(curve.segments[max(index, 0)], position)
+
+
+def value_in_step(curve: Curve, epoch: int, step_in_epoch: int, steps_in_epoch: int) -> float:
+    """The curve's value for step k of n of an epoch, both from 0: at e + (k + 1) / n, or e + k / n by `read_at`."""
+    begins = epoch + step_in_epoch / steps_in_epoch
+    if curve.read_at == "step_start":
+        return value_at(curve, begins)
+    return value_at(curve, epoch + (step_in_epoch + 1) / steps_in_epoch, within=begins)
+
+
+def _in_segment(segment: Segment, position: float) -> float:
+    """Value of one piece; with f from 0 to 1 along it, s its start and e its end:
+
+    linear: s (1 - f) + e f;
+    cosine: e + (s - e) (1 + cos(pi f)) / 2 (Loshchilov and Hutter, SGDR, ICLR 2017, one period);
+    linear_cosine: e + (s - e) (1 - f) (1 + cos(pi f)) / 2 (linear cosine decay of Bello et al., Neural Optimizer
+    Search, ICML 2017, with half a period and alpha 0; its constant beta is left out so that the piece ends at e);
+    polynomial: e + (s - e) (1 - f)^power; exponential: s (e / s)^f.
+    """
+    first, last = segment.epochs
+    start, end = segment.start, segment.end
+    along = (position - first) / (last - first)
+    if along <= 0:
+        return start
+    if along >= 1:
+        return end
+    match segment.shape:
+        case "constant":
+            return start
+        case "linear":
+            return start * (1 - along) + end * along
+        case "cosine":
+            return end + (start - end) * (1 + math.cos(math.pi * along)) / 2
+        case "linear_cosine":
+            return end + (start - end) * (1 - along) * (1 + math.cos(math.pi * along)) / 2
+        case "polynomial":
+            return float(end + (start - end) * (1 - along) ** segment.power)
+        case "exponential":
+            return float(start * (end / start) ** along)
+
+
+def coverage_faults(curve: Curve, total_epochs: int) -> Iterator[tuple[int, str]]:
+    """(index of a piece, what is wrong) for every place where the pieces do not cover 0 to `total_epochs` once."""
+    reached = 0.0
+    for index, segment in enumerate(curve.segments):
+        first, last = segment.epochs
+        if first > reached:
+            yield index, f"no piece covers epochs {reached:g} to {first:g}"
+        elif first < reached:
+            yield index, f"epochs {first:g} to {min(reached, last):g} are covered twice; pieces follow one another"
+        reached = max(reached, last)
+    if curve.segments and reached < total_epochs:
+        yield len(curve.segments) - 1, f"no piece covers epochs {reached:g} to {total_epochs}, the last of the phases"
+    elif curve.segments and reached > total_epochs:
+        yield len(curve.segments) - 1, f"ends at epoch {reached:g}, but the phases have {total_epochs} epochs together"
