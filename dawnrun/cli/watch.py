@@ -1,0 +1,226 @@
+"""Follows a running job: shows its events, passes on signals, ends it when it hangs."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, Self
+
+from dawnrun.cli.console import console, is_terminal
+from dawnrun.cli.narrate import Narrator
+from dawnrun.launch.base import Job, JobStatus, Launcher
+from dawnrun.record.events import Event, parse_event
+from dawnrun.text import duration
+
+POLL_S = 0.2
+LINE_INTERVAL_S = 5.0
+"""At least so far apart are two lines of progress where there is no terminal."""
+SILENCE_S = 10.0
+"""After so long without a step a stage is named, and again after each such time."""
+OUTSIDE_TRAINING = 10
+"""A validation or the set-up may be silent this many times longer than a step before it counts as hung."""
+
+
+class Tail:
+    """The complete lines of an event file that is being written; it may not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is opened yet."""
+        self._path, self._offset = path, 0
+
+    def read(self) -> Iterator[Event]:
+        """The events since the last call; a line that is still being written waits for the next."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                new = file.read()
+        except FileNotFoundError:
+            return
+        whole = new[: new.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.splitlines():
+            event = parse_event(line)
+            if event is not None:
+                yield event
+
+
+class Screen(Protocol):
+    """Where lines and the state of progress are shown."""
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        ...
+
+    def show(self, narrator: Narrator) -> None:
+        """How far it is now."""
+        ...
+
+
+class PlainScreen:
+    """Lines of text, for pipes and files: no control characters."""
+
+    def __init__(self, *, now: Callable[[], float] = time.monotonic, write: Callable[[str], None] | None = None) -> None:
+        """`now` in seconds; `write` takes a line."""
+        self._now, self._write = now, write or _print_line
+        self._last, self._shown = -LINE_INTERVAL_S, ""
+
+    def say(self, line: str) -> None:
+        """Print it."""
+        self._write(line)
+
+    def show(self, narrator: Narrator) -> None:
+        """Print progress if it is new and the last is long enough ago."""
+        if narrator.status == self._shown or self._now() - self._last < LINE_INTERVAL_S:
+            return
+        self._shown, self._last = narrator.status, self._now()
+        self._write(narrator.progress_line())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _print_line(line: str) -> None:
+    print(line, flush=True)
+
+
+class LiveScreen:
+    """A bar at the foot of a terminal, with lines above it."""
+
+    def __init__(self) -> None:
+        """The bar appears on entering."""
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        self._console = console()
+        self._bar = Progress(
+            BarColumn(bar_width=20),
+            TaskProgressColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=self._console,
+            refresh_per_second=4,
+        )
+        self._task = self._bar.add_task("starting", total=1.0)
+
+    def say(self, line: str) -> None:
+        """Print it above the bar, unfolded."""
+        self._console.print(line, soft_wrap=True)
+
+    def show(self, narrator: Narrator) -> None:
+        """Redraw the bar."""
+        text = narrator.progress_line() if narrator.stepped else f"{narrator.stage()}, {duration(narrator.so_far_s())}"
+        self._bar.update(self._task, completed=narrator.fraction(), description=text)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def open_screen() -> AbstractContextManager[PlainScreen | LiveScreen]:
+    """The screen that suits standard output."""
+    return LiveScreen() if is_terminal(sys.stdout) else PlainScreen()
+
+
+class Signals:
+    """Collects SIGINT, SIGTERM and SIGHUP while it is entered; the former handlers come back afterwards."""
+
+    NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.first: int | None = None
+        self._new: list[int] = []
+        self._former: dict[int, Any] = {}
+
+    def take(self) -> list[int]:
+        """Those since the last call."""
+        new, self._new = self._new, []
+        return new
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.first = self.first or number
+        self._new.append(number)
+
+    def __enter__(self) -> Self:
+        self._former = {number: signal.signal(number, self._note) for number in self.NUMBERS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+
+
+class Watch:
+    """Watches one job until its last process is gone."""
+
+    def __init__(self, job: Job, launcher: Launcher, narrator: Narrator, screen: Screen, signals: Signals) -> None:
+        """The job was submitted."""
+        self._job, self._launcher, self._narrator = job, launcher, narrator
+        self._screen, self._signals = screen, signals
+        self._named_at = 0.0
+        self.hung = False
+
+    def follow(self, tail: Tail) -> JobStatus:
+        """Show events and obey signals until the job has ended."""
+        while self._launcher.status() is JobStatus.RUNNING:
+            self._read(tail)
+            self._obey()
+            self._look_for_silence()
+            self._screen.show(self._narrator)
+            time.sleep(POLL_S)
+        self._read(tail)
+        return self._launcher.status()
+
+    def _read(self, tail: Tail) -> None:
+        for event in tail.read():
+            for line in self._narrator.tell(event):
+                self._screen.say(line)
+            if event.kind == "train.progress":
+                self._screen.show(self._narrator)
+
+    def _obey(self) -> None:
+        for number in self._signals.take():
+            if number is self._signals.first and not self._stopping:
+                self._stopping = True
+                self._screen.say(f"{signal.Signals(number).name}: stopping after a checkpoint; once more kills at once")
+                self._launcher.cancel("save")
+            else:
+                self._launcher.cancel("now")
+
+    _stopping = False
+
+    def _look_for_silence(self) -> None:
+        """Name the stage when it takes long; end the job when nothing has moved for the site's limit."""
+        quiet_s = self._narrator.quiet_s()
+        if quiet_s < SILENCE_S:
+            self._named_at = 0.0
+            return
+        site, missing = self._job.site, missing_ranks(self._job)
+        training = self._narrator.span == "training" and self._narrator.stepped
+        limit_s = site.hang_timeout_s * (1 if training else OUTSIDE_TRAINING)
+        if quiet_s > limit_s and not self.hung and not self._stopping:
+            self.hung = True
+            self._screen.say(f"no step for {quiet_s:.0f} s (hang_timeout_s is {site.hang_timeout_s:g}): ending the run")
+            self._launcher.cancel("stacks")
+        elif quiet_s - self._named_at >= SILENCE_S and not self.hung:
+            self._named_at = quiet_s
+            what = waiting_text(missing, site.world_size) if missing else self._narrator.stage()
+            self._screen.say(f"{duration(self._narrator.so_far_s())}: {what}, nothing new for {quiet_s:.0f} s")
+
+
+def missing_ranks(job: Job) -> list[int]:
+    """Ranks that have not yet reported their start."""
+    return [rank for rank in range(job.site.world_size) if not (job.folder / f"rank-{rank:03d}.started").exists()]
+
+
+def waiting_text(missing: list[int], world_size: int) -> str:
+    """`waiting for rank 1 of 2 to start`; ranks count from 0."""
+    shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+    return f"waiting for rank{'s' if len(missing) > 1 else ''} {shown} of {world_size} to start"
