@@ -1,106 +1,43 @@
 """What a run amounts to, computed from its events: the one thing every report and table reads."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
-from dawnrun.clock import Rule, SpanKind, elapsed_s
+from dawnrun.clock import Rule
+from dawnrun.errors import ReportError
+from dawnrun.record import remarks
+from dawnrun.record.events import Event, read_events, utc_now
+from dawnrun.record.fold import AttemptFold, Fold
+from dawnrun.record.rows import Attempt, Crossing, EpochRow, PhaseRow, ProgressPoint, Spent, Status
+from dawnrun.record.rundir import RunDir
+from dawnrun.record.spans import AttemptTime
 
-Spent = Mapping[SpanKind, float]
-Status = Literal["running", "finished", "failed", "preempted", "interrupted", "unknown"]
+__all__ = [
+    "Attempt",
+    "Crossing",
+    "EpochRow",
+    "PhaseRow",
+    "ProgressPoint",
+    "RunSummary",
+    "Spent",
+    "Status",
+    "summarize",
+    "summarize_events",
+]
 
+LIVE_S = 60.0
+"""A run without an end whose newest event is older than this is not called running."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EpochRow:
-    """One epoch trained. `epoch` counts from 1; accuracies in percent; None: not validated, or not valid."""
-
-    epoch: int
-    step: int
-    phase_index: int
-    image_size: int
-    global_batch_size: int
-    lr_last: float
-    momentum_last: float
-    train_loss: float | None
-    images: int
-    images_per_second: float | None
-    spent: Spent
-    known_spent: Spent | None
-    top1: float | None
-    top5: float | None
-    top1_correct: int | None
-    top5_correct: int | None
-    num_val_images: int | None
-    validation_loss: float | None
-    validation: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PhaseRow:
-    """One phase as it was run; `images_per_second` over its training time."""
-
-    phase_index: int
-    first_epoch: int
-    last_epoch: int
-    image_size: int
-    global_batch_size: int
-    per_device_batch_size: int
-    accumulate_steps: int
-    steps: int
-    images: int
-    training_s: float
-    images_per_second: float | None
-    input_wait_s: float
-    first_step_s: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProgressPoint:
-    """One window of steps: values at its last step, loss and speed over the window."""
-
-    step: int
-    epoch: float
-    training_s: float
-    loss: float | None
-    lr: float
-    momentum: float
-    image_size: int
-    images_per_second: float
-    loss_scale: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Crossing:
-    """The first validation that reached a threshold. `spent`: when its weights were frozen; `known_spent`: when seen."""
-
-    name: Literal["target", "top5", "top1"]
-    threshold: Mapping[str, float]
-    epoch: int
-    step: int
-    top1: float
-    top5: float
-    spent: Spent
-    known_spent: Spent
-
-    def time_to_accuracy_s(self, rule: Rule) -> float:
-        """Seconds to accuracy under a rule; mlperf and everything count until the result was known."""
-        return elapsed_s(self.known_spent if rule in ("mlperf", "everything") else self.spent, rule)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
-    """One start of the run."""
-
-    number: int
-    first_step: int
-    last_step: int
-    started_utc: str
-    ended: str
-    world_size: int
-    lost_steps: int
-    gap_s: float
-    idle_s: float
-    changes: Mapping[str, tuple[Any, Any]]
+_STATUS_OF_REASON: Mapping[str, Status] = {
+    "target_reached": "finished",
+    "all_epochs": "finished",
+    "preempted": "preempted",
+    "interrupted": "interrupted",
+}
+_STATUS_OF_EXIT_CODE: Mapping[int, Status] = {75: "preempted", 130: "interrupted"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,3 +89,172 @@ class RunSummary:
         """Time to the target under a rule times the price of all machines; None without crossing or price."""
         crossing, price = self.crossing(), self.usd_per_hour
         return None if crossing is None or price is None else crossing.time_to_accuracy_s(rule) / 3600 * price
+
+
+def summarize(run: RunDir | Path, *, utc_now: Callable[[], datetime] = utc_now) -> RunSummary:
+    """The summary of a run directory, in memory that does not grow with the run's steps.
+
+    UsageError if it is none; ReportError if its record is damaged (beyond a last line cut short) or contradicts itself.
+    """
+    run = run if isinstance(run, RunDir) else RunDir.open(run)
+    try:
+        return summarize_events(read_events(run, superseded=True), path=str(run.path), utc_now=utc_now)
+    except ReportError as error:
+        text = str(error)
+        raise ReportError(text if text.startswith(str(run.path)) else f"{run.path}: {text}") from error
+
+
+def summarize_events(
+    events: Iterable[Event], *, path: str = "", utc_now: Callable[[], datetime] = utc_now
+) -> RunSummary:
+    """The summary of a run's events, in order, superseded ones included and marked."""
+    fold = Fold()
+    for event in events:
+        fold.add(event)
+    fold.close()
+    return _summary(fold, path, utc_now())
+
+
+def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
+    starts = [attempt.started for attempt in fold.attempts if attempt.started]
+    first, last = (starts[0], starts[-1]) if starts else ({}, {})
+    epochs, phases = fold.epoch_rows(), fold.phase_rows()
+    attempts = _attempts(fold)
+    status, reason = _status(fold, now)
+    crossings = tuple(_crossings(epochs, last.get("recipe", {}).get("target", {}), last.get("num_classes")))
+    if reason == "target_reached" and not any(crossing.name == "target" for crossing in crossings):
+        raise ReportError("the run ended because its target was reached, but no validation in its record reached it")
+    training_s, images = sum(phase.training_s for phase in phases), sum(phase.images for phase in phases)
+    failures, bad_images = tuple(fold.failures), tuple(fold.bad_images.values())
+    return RunSummary(
+        path=path,
+        run_id=first.get("run_id", Path(path).name),
+        name=last.get("recipe", {}).get("name", Path(path).name),
+        status=status,
+        reason=reason,
+        recipe=last.get("recipe", {}),
+        site=last.get("site", {}),
+        started=first,
+        startup_s=dict(fold.startup),
+        total_epochs=last.get("total_epochs", 0),
+        total_steps=last.get("total_steps", 0),
+        steps_done=fold.steps_done,
+        epochs=epochs,
+        phases=phases,
+        progress=tuple(fold.progress.points()),
+        crossings=crossings,
+        attempts=attempts,
+        spent=fold.timeline.spent(),
+        images_per_second=images / training_s if training_s > 0 else None,
+        input_wait_s=sum(phase.input_wait_s for phase in phases),
+        skipped_steps=fold.skipped_steps,
+        bad_images=bad_images,
+        checkpoints=tuple(fold.checkpoints),
+        failures=failures,
+        remarks=(
+            *remarks.data_remarks(last),
+            *remarks.validation_remarks(epochs),
+            *remarks.attempt_remarks(attempts, [start.get("site", {}) for start in starts]),
+            *remarks.trouble_remarks(fold.skipped_steps, len(bad_images), failures),
+            *_status_remarks(status, reason),
+        ),
+    )
+
+
+def _status_remarks(status: Status, reason: str) -> Iterator[str]:
+    if status != "finished":
+        yield f"the run is not complete: {status} ({reason})"
+
+
+def _crossings(rows: Sequence[EpochRow], target: Mapping[str, Any], num_classes: int | None) -> Iterator[Crossing]:
+    """The first validation at or above each threshold, in the order of steps; `target` needs all of them at once."""
+    wanted = {name: float(target[name]) for name in ("top5", "top1") if target.get(name) is not None}
+    if not remarks.top5_means_something(num_classes):
+        wanted_alone = {name: percent for name, percent in wanted.items() if name != "top5"}
+    else:
+        wanted_alone = wanted
+    if wanted and wanted_alone == wanted:
+        yield from _first_reaching("target", wanted, rows)
+    for name in ("top5", "top1"):
+        if name in wanted_alone:
+            yield from _first_reaching(name, {name: wanted[name]}, rows)
+
+
+def _first_reaching(
+    name: Literal["target", "top5", "top1"], threshold: Mapping[str, float], rows: Sequence[EpochRow]
+) -> Iterator[Crossing]:
+    for row in rows:
+        if row.top1 is None or row.top5 is None or row.known_spent is None:
+            continue
+        reached = {"top1": row.top1, "top5": row.top5}
+        if all(reached[key] >= percent for key, percent in threshold.items()):
+            yield Crossing(
+                name=name,
+                threshold=threshold,
+                epoch=row.epoch,
+                step=row.step,
+                top1=row.top1,
+                top5=row.top5,
+                spent=row.spent,
+                known_spent=row.known_spent,
+            )
+            return
+
+
+def _attempts(fold: Fold) -> tuple[Attempt, ...]:
+    rows = []
+    for place, (attempt, time) in enumerate(zip(fold.attempts, fold.timeline.attempts, strict=True)):
+        later = [other.first_step for other in fold.attempts[place + 1 :] if other.started]
+        cut = min(later, default=attempt.steps_done)
+        rows.append(_attempt(attempt, time, max(0, attempt.steps_done - cut)))
+    return tuple(rows)
+
+
+def _attempt(attempt: AttemptFold, time: AttemptTime, lost_steps: int) -> Attempt:
+    return Attempt(
+        number=attempt.number,
+        first_step=attempt.first_step,
+        last_step=attempt.steps_done,
+        started_utc=time.started_utc or attempt.first_utc,
+        ended=_ended(attempt)[1],
+        world_size=attempt.started.get("world_size", 0),
+        lost_steps=lost_steps,
+        gap_s=time.gap_s,
+        idle_s=time.idle_s,
+        changes={key: (before, after) for key, (before, after) in attempt.started.get("changes", {}).items()},
+    )
+
+
+def _ended(attempt: AttemptFold) -> tuple[Status, str]:
+    """How an attempt ended, as far as its own events say: the trainer's word first, then the launcher's."""
+    if attempt.finished is not None:
+        reason = str(attempt.finished["reason"])
+        return _STATUS_OF_REASON.get(reason, "unknown"), reason
+    if attempt.failure is not None:
+        failure = attempt.failure
+        return "failed", f"rank {failure.get('rank')}: {failure.get('error')}: {failure.get('message')}"
+    if attempt.launch_ended is not None:
+        return _launch_ended(attempt.launch_ended)
+    return "unknown", "its log ends without a reason"
+
+
+def _launch_ended(data: Mapping[str, Any]) -> tuple[Status, str]:
+    if data.get("reason") == "interrupted":
+        return "interrupted", "interrupted"
+    if data.get("signal") is not None:
+        return "failed", f"ended by signal {data['signal']}"
+    if data.get("exit_code"):
+        code = int(data["exit_code"])
+        return _STATUS_OF_EXIT_CODE.get(code, "failed"), f"exit code {code}"
+    return "unknown", "its log ends without a reason"
+
+
+def _status(fold: Fold, now: datetime) -> tuple[Status, str]:
+    """How the run stands. Without an end, only the age of its newest event tells a live run from a killed one."""
+    if not fold.attempts:
+        return "unknown", "it has no events"
+    attempt = fold.attempts[-1]
+    ended = attempt.finished or attempt.failure or attempt.launch_ended
+    if ended is None and (now - datetime.fromisoformat(fold.newest_utc)).total_seconds() < LIVE_S:
+        return "running", "in progress"
+    return _ended(attempt)

@@ -1,0 +1,270 @@
+"""Folds the events of a run into rows while they go by: superseded steps out, their seconds in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from dawnrun.errors import ReportError
+from dawnrun.record.checks import check_evaluation, check_rows, check_window, refuse
+from dawnrun.record.events import Event
+from dawnrun.record.progress import Thinned
+from dawnrun.record.rows import EpochRow, PhaseRow, Spent
+from dawnrun.record.spans import Timeline
+
+Data = Mapping[str, Any]
+
+_OWN_COLUMNS = frozenset({"step", "epoch", "num_images", "top1_correct", "top5_correct", "loss"})
+"""Fields of a validation that have a column of their own in an EpochRow."""
+
+
+@dataclass(kw_only=True, slots=True)
+class AttemptFold:
+    """One attempt: what it started with, how far it came, how it ended."""
+
+    number: int
+    started: Data = field(default_factory=dict)
+    ends: Sequence[int] = ()
+    steps_done: int = 0
+    validated: set[int] = field(default_factory=set)
+    finished: Data | None = None
+    failure: Data | None = None
+    launch_ended: Data | None = None
+    first_utc: str = ""
+
+    @property
+    def first_step(self) -> int:
+        """Steps done before it started."""
+        return int(self.started.get("first_step", 0))
+
+
+@dataclass(kw_only=True, slots=True)
+class _EpochFold:
+    """One epoch, over all attempts that trained a part of it."""
+
+    images: int = 0
+    window_s: float = 0.0
+    loss_sum: float | None = 0.0
+    last: Data = field(default_factory=dict)
+    ended: Spent | None = None
+    evaluation: Data | None = None
+    frozen: Spent | None = None
+    known: Spent | None = None
+
+    def add(self, data: Data) -> None:
+        self.images += data["images"]
+        self.window_s += data["window_s"]
+        if self.loss_sum is not None:
+            self.loss_sum = None if data["loss"] is None else self.loss_sum + data["loss"] * data["images"]
+        self.last = data
+
+
+@dataclass(kw_only=True, slots=True)
+class _PhaseFold:
+    """One phase, over all attempts."""
+
+    started: Data
+    epochs: set[int] = field(default_factory=set)
+    steps: int = 0
+    images: int = 0
+    window_s: float = 0.0
+    input_wait_s: float = 0.0
+    first_step_s: float | None = None
+
+    def add(self, data: Data) -> None:
+        self.epochs.add(data["epoch"])
+        self.steps += data["step"] - data["first_step"]
+        self.images += data["images"]
+        self.window_s += data["window_s"]
+        self.input_wait_s += data["input_wait_s"]
+        if self.first_step_s is None:
+            self.first_step_s = data.get("first_step_s")
+
+
+class Fold:
+    """Takes every event of a run, in order, superseded ones included and marked."""
+
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+        self.attempts: list[AttemptFold] = []
+        self.progress = Thinned()
+        self.newest_utc = ""
+        self.startup: Data = {}
+        self.skipped_steps = 0
+        self.steps_done = 0
+        self.checkpoints: list[Data] = []
+        self.failures: list[Data] = []
+        self.bad_images: dict[tuple[Any, Any], Data] = {}
+        self._epochs: dict[int, _EpochFold] = {}
+        self._phases: dict[int, _PhaseFold] = {}
+        self._frozen: dict[int, Spent] = {}
+
+    def add(self, event: Event) -> None:
+        """Take the next event; ReportError if it contradicts those before."""
+        try:
+            self.timeline.add(event)
+            self._add(event)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise refuse(event, f"a field is missing or of the wrong kind ({error})") from error
+
+    def _add(self, event: Event) -> None:
+        if not self.attempts or self.attempts[-1].number != event.attempt:
+            self._close_attempt()
+            self.attempts.append(AttemptFold(number=event.attempt, first_utc=event.utc))
+        self.newest_utc = max(self.newest_utc, event.utc)
+        attempt = self.attempts[-1]
+        if event.writer == "launcher" and event.kind == "launch.ended":
+            attempt.launch_ended = event.data
+        if event.writer != "trainer":
+            return
+        match event.kind:
+            case "train.progress":
+                self._window(attempt, event)
+            case "snapshot.taken":
+                self._frozen[event.data["step"]] = self.timeline.spent()
+            case "eval.finished":
+                self._evaluation(attempt, event)
+            case "phase.started" if not event.superseded:
+                self._phase(event.data["phase_index"]).started = event.data
+            case "checkpoint.saved" if not event.superseded:
+                self.checkpoints.append({**event.data, "attempt": event.attempt})
+            case _:
+                self._rare(attempt, event)
+
+    def _rare(self, attempt: AttemptFold, event: Event) -> None:
+        """Events that a run has few of."""
+        match event.kind:
+            case "run.started":
+                attempt.started = event.data
+                attempt.ends = list(accumulate(epoch["steps"] for epoch in event.data["epochs"]))
+                attempt.steps_done = attempt.first_step
+                self.steps_done = attempt.first_step
+            case "startup" if not self.startup:
+                self.startup = event.data
+            case "data.bad_image":
+                self.bad_images.setdefault((event.data["split"], event.data["path"]), event.data)
+            case "checkpoint.failed":
+                self.failures.append({**event.data, "kind": event.kind, "attempt": event.attempt})
+            case "worker.failed":
+                attempt.failure = attempt.failure or event.data
+                self.failures.append({**event.data, "kind": event.kind, "attempt": event.attempt})
+            case "run.finished":
+                attempt.finished = event.data
+                if event.data["reason"] == "all_epochs" and attempt.steps_done != attempt.started.get("total_steps"):
+                    raise refuse(
+                        event, f"{attempt.steps_done} of {attempt.started.get('total_steps')} steps are recorded"
+                    )
+
+    def _window(self, attempt: AttemptFold, event: Event) -> None:
+        data = event.data
+        epoch, step = data["epoch"], data["step"]
+        end = attempt.ends[epoch]
+        check_window(event, attempt.steps_done, end)
+        attempt.steps_done = step
+        if event.superseded:
+            return
+        self.steps_done = step
+        self.skipped_steps += data["skipped_steps"]
+        fold = self._epochs.setdefault(epoch, _EpochFold())
+        fold.add(data)
+        if step == end:
+            fold.ended = self.timeline.spent()
+        self._phase(data["phase_index"]).add(data)
+        start = end - attempt.started["epochs"][epoch]["steps"]
+        self.progress.add(self.timeline.training_s, epoch + (step - start) / (end - start), data)
+
+    def _phase(self, phase_index: int) -> _PhaseFold:
+        return self._phases.setdefault(phase_index, _PhaseFold(started={}))
+
+    def _evaluation(self, attempt: AttemptFold, event: Event) -> None:
+        data = event.data
+        check_evaluation(event, attempt.ends[data["epoch"]], attempt.steps_done, attempt.started.get("num_val_images"))
+        frozen = self._frozen.get(data["step"])
+        if frozen is None:
+            raise refuse(event, "no snapshot.taken says when these weights were frozen")
+        attempt.validated.add(data["epoch"])
+        fold = self._epochs.get(data["epoch"])
+        if event.superseded or fold is None or fold.evaluation is not None:
+            return  # weights validated again after a resume: the first result stands
+        fold.evaluation, fold.frozen, fold.known = data, frozen, self.timeline.spent()
+
+    def _close_attempt(self) -> None:
+        if not self.attempts:
+            return
+        attempt = self.attempts[-1]
+        self._frozen.clear()
+        check_rows(
+            attempt=attempt.number,
+            plan=attempt.started.get("epochs", ()),
+            ends=attempt.ends,
+            first_step=attempt.first_step,
+            steps_done=attempt.steps_done,
+            validated=attempt.validated,
+            complete=attempt.finished is not None and attempt.finished["reason"] in ("target_reached", "all_epochs"),
+        )
+
+    def close(self) -> None:
+        """No event follows."""
+        self._close_attempt()
+        self.timeline.close()
+
+    def epoch_rows(self) -> tuple[EpochRow, ...]:
+        """One row for each epoch trained to its end."""
+        rows = ((epoch, fold) for epoch, fold in sorted(self._epochs.items()) if fold.ended is not None)
+        return tuple(self._epoch_row(epoch, fold) for epoch, fold in rows)
+
+    def _epoch_row(self, epoch: int, fold: _EpochFold) -> EpochRow:
+        last, found = fold.last, fold.evaluation
+        assert fold.ended is not None
+        valid = found if found is not None and found["valid"] else None
+        return EpochRow(
+            epoch=epoch + 1,
+            step=last["step"],
+            phase_index=last["phase_index"],
+            image_size=last["image_size"],
+            global_batch_size=self._phase_start(last["phase_index"])["global_batch_size"],
+            lr_last=last["lr"],
+            momentum_last=last["momentum"],
+            train_loss=None if fold.loss_sum is None or not fold.images else fold.loss_sum / fold.images,
+            images=fold.images,
+            images_per_second=fold.images / fold.window_s if fold.window_s > 0 else None,
+            spent=fold.frozen or fold.ended,
+            known_spent=fold.known,
+            top1=100 * valid["top1_correct"] / valid["num_images"] if valid else None,
+            top5=100 * valid["top5_correct"] / valid["num_images"] if valid else None,
+            top1_correct=valid["top1_correct"] if valid else None,
+            top5_correct=valid["top5_correct"] if valid else None,
+            num_val_images=found["num_images"] if found else None,
+            validation_loss=valid["loss"] if valid else None,
+            validation={key: value for key, value in (found or {}).items() if key not in _OWN_COLUMNS},
+        )
+
+    def phase_rows(self) -> tuple[PhaseRow, ...]:
+        """One row for each phase that was trained in."""
+        return tuple(self._phase_row(index, fold) for index, fold in sorted(self._phases.items()) if fold.steps)
+
+    def _phase_row(self, index: int, fold: _PhaseFold) -> PhaseRow:
+        start = self._phase_start(index)
+        return PhaseRow(
+            phase_index=index,
+            first_epoch=min(fold.epochs) + 1,
+            last_epoch=max(fold.epochs) + 1,
+            image_size=start["image_size"],
+            global_batch_size=start["global_batch_size"],
+            per_device_batch_size=start["per_device_batch_size"],
+            accumulate_steps=start["accumulate_steps"],
+            steps=fold.steps,
+            images=fold.images,
+            training_s=fold.window_s,
+            images_per_second=fold.images / fold.window_s if fold.window_s > 0 else None,
+            input_wait_s=fold.input_wait_s,
+            first_step_s=fold.first_step_s,
+        )
+
+    def _phase_start(self, index: int) -> Data:
+        started = self._phases[index].started
+        if not started:
+            raise ReportError(
+                f"steps of phase {index} are recorded, but no phase.started; the record was changed or damaged"
+            )
+        return started

@@ -1,0 +1,103 @@
+"""The rows that a summary is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dawnrun.clock import Rule, SpanKind, elapsed_s
+
+Spent = Mapping[SpanKind, float]
+Status = Literal["running", "finished", "failed", "preempted", "interrupted", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochRow:
+    """One epoch trained. `epoch` counts from 1; accuracies in percent; None: not validated, or not valid."""
+
+    epoch: int
+    step: int
+    phase_index: int
+    image_size: int
+    global_batch_size: int
+    lr_last: float
+    momentum_last: float
+    train_loss: float | None
+    images: int
+    images_per_second: float | None
+    spent: Spent
+    known_spent: Spent | None
+    top1: float | None
+    top5: float | None
+    top1_correct: int | None
+    top5_correct: int | None
+    num_val_images: int | None
+    validation_loss: float | None
+    validation: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseRow:
+    """One phase as it was run; `images_per_second` over its training time."""
+
+    phase_index: int
+    first_epoch: int
+    last_epoch: int
+    image_size: int
+    global_batch_size: int
+    per_device_batch_size: int
+    accumulate_steps: int
+    steps: int
+    images: int
+    training_s: float
+    images_per_second: float | None
+    input_wait_s: float
+    first_step_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgressPoint:
+    """One window of steps: values at its last step, loss and speed over the window."""
+
+    step: int
+    epoch: float
+    training_s: float
+    loss: float | None
+    lr: float
+    momentum: float
+    image_size: int
+    images_per_second: float
+    loss_scale: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crossing:
+    """The first validation that reached a threshold. `spent`: when its weights were frozen; `known_spent`: when seen."""
+
+    name: Literal["target", "top5", "top1"]
+    threshold: Mapping[str, float]
+    epoch: int
+    step: int
+    top1: float
+    top5: float
+    spent: Spent
+    known_spent: Spent
+
+    def time_to_accuracy_s(self, rule: Rule) -> float:
+        """Seconds to accuracy under a rule; mlperf and everything count until the result was known."""
+        return elapsed_s(self.known_spent if rule in ("mlperf", "everything") else self.spent, rule)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One start of the run."""
+
+    number: int
+    first_step: int
+    last_step: int
+    started_utc: str
+    ended: str
+    world_size: int
+    lost_steps: int
+    gap_s: float
+    idle_s: float
+    changes: Mapping[str, tuple[Any, Any]]
