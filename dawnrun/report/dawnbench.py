@@ -13,6 +13,7 @@ from typing import Any
 from dawnrun import __version__
 from dawnrun.clock import elapsed_s
 from dawnrun.errors import ReportError
+from dawnrun.record.remarks import ILSVRC2012, top5_means_something
 from dawnrun.record.summary import EpochRow, RunSummary
 from dawnrun.report import words
 
@@ -20,7 +21,6 @@ DAWNBENCH_TOP5 = 93.0
 """Top-5 accuracy in percent that the competition's clock runs to."""
 TSV_COLUMNS = ("epoch", "hours", "top1Accuracy", "top5Accuracy")
 REQUIRED_FIELDS = ("version", "author", "authorEmail", "framework", "model", "hardware", "timestamp")
-IMAGENET_CLASSES, IMAGENET_VAL_IMAGES = 1000, 50_000
 _FRAMEWORK = "PyTorch"
 
 
@@ -64,15 +64,14 @@ def dawnbench_files(summary: RunSummary, author: Author, *, partial: bool = Fals
 
 def reached_dawnbench(summary: RunSummary) -> bool:
     """Whether an epoch has the competition's top-5 accuracy, where top-5 means something, and the run its own target."""
-    enough_classes = int(summary.started.get("num_classes") or 0) > 5
     top5 = any(row.top5 is not None and row.top5 >= DAWNBENCH_TOP5 for row in summary.epochs)
     own = not words.thresholds(summary) or summary.crossing() is not None
-    return enough_classes and top5 and own
+    return top5_means_something(summary.started.get("num_classes")) and top5 and own
 
 
 def refusal(summary: RunSummary) -> str:
     """Why a run is no entry."""
-    if int(summary.started.get("num_classes") or 0) <= 5:
+    if not top5_means_something(summary.started.get("num_classes")):
         return "no DAWNBench entry: top-5 accuracy means nothing with five classes or fewer"
     row = words.best(summary, "top5")
     if row is None or row.top5 is None or row.top5 < DAWNBENCH_TOP5:
@@ -111,8 +110,8 @@ def _entry(summary: RunSummary, author: Author) -> tuple[dict[str, Any], list[st
         "costPerHour": None if summary.usd_per_hour is None else round(summary.usd_per_hour, 6),
         "timestamp": _date(summary),
     }
-    all_images = {row.num_val_images for row in _validated(summary)} == {IMAGENET_VAL_IMAGES}
-    if all_images and summary.started.get("num_classes") == IMAGENET_CLASSES:
+    all_images = {row.num_val_images for row in _validated(summary)} == {ILSVRC2012["num_val_images"]}
+    if all_images and summary.started.get("num_classes") == ILSVRC2012["num_classes"]:
         # Issue 36 of dawn-bench-entries: true where the blacklisted images were validated too.
         entry["usedBlacklist"] = True
     reasons = {

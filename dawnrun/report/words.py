@@ -35,6 +35,11 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{math.floor(value * 100 + 1e-6) / 100:.2f}"
 
 
+def number(value: float | None, form: str) -> str:
+    """A number in a form, `-` for None."""
+    return "-" if value is None else format(value, form)
+
+
 def clock_text(seconds: float) -> str:
     """`0:02:03` for a minute and more, else seconds."""
     return text.duration(seconds) if seconds >= 60 else text.seconds(seconds)
@@ -159,9 +164,14 @@ def view_text(validation: Mapping[str, Any]) -> str:
     return plain(f"{shape} of {validation.get('resize_px')} px{flip}; {images}, {by}{invalid}")
 
 
+def span(first: int, last: int) -> str:
+    """`3` or `3-7`."""
+    return str(first) if first == last else f"{first}-{last}"
+
+
 def epoch_span(first: int, last: int) -> str:
     """`epoch 3` or `epochs 3-7`."""
-    return f"epoch {first}" if first == last else f"epochs {first}-{last}"
+    return f"epoch{'' if first == last else 's'} {span(first, last)}"
 
 
 def views(summary: RunSummary) -> list[tuple[str, str]]:
@@ -192,6 +202,15 @@ def cost_text(summary: RunSummary) -> str:
         return "no price: set usd_per_node_hour in the site"
     per_hour = f"{text.money(price)}/h for {text.plural(summary.nodes, 'node')}"
     return f"no cost to the target, not reached ({per_hour})" if cost is None else f"{text.money(cost)} ({per_hour})"
+
+
+def speed_text(summary: RunSummary) -> str:
+    """Images per second over the training time, and how much of it went into waiting for images."""
+    if summary.images_per_second is None:
+        return "not measured"
+    training_s = summary.spent.get("training", 0.0)
+    share = f", {100 * summary.input_wait_s / training_s:.1f} % of it waiting for input" if training_s > 0 else ""
+    return f"{summary.images_per_second:,.1f} images/s over {clock_text(training_s)} of training{share}"
 
 
 def data_text(summary: RunSummary) -> str:

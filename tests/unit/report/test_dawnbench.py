@@ -7,10 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_samples import RECIPE, VAL_IMAGES, sample, sample_attempt, sample_epoch
 
 from dawnrun.errors import ExitCode, ReportError
 from dawnrun.report.dawnbench import Author, dawnbench_files, dawnbench_problems, reached_dawnbench
-from tests.report_samples import RECIPE, VAL_IMAGES, sample, sample_attempt, sample_epoch
 
 AUTHOR = Author(name="Jane Doe & co", email="jane@example.invalid", code_url="https://example.invalid/tree/0123")
 

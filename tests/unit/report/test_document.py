@@ -5,10 +5,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from report_samples import sample
 
 from dawnrun.clock import RULES, elapsed_s
 from dawnrun.report.document import report_json, run_document
-from tests.report_samples import sample
 
 
 def strict(text: str):

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from report_samples import RECIPE, sample
 
 from dawnrun.clock import RULES, SPAN_KINDS, elapsed_s
 from dawnrun.report import words
-from tests.report_samples import RECIPE, sample
 
 
 @given(st.dictionaries(st.sampled_from(SPAN_KINDS), st.floats(0, 1e6)), st.sampled_from(RULES))
