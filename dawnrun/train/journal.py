@@ -7,7 +7,8 @@ from dawnrun.clock import SpanKind
 from dawnrun.dataset.decode import BadImage
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import View
-from dawnrun.record.events import EventLog, Heartbeat, Json
+from dawnrun.record.events import EventLog, Json
+from dawnrun.record.heartbeat import Heartbeat
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.checkpoint import Checkpoint
 from dawnrun.train.evaluate import EvalResult
