@@ -74,7 +74,7 @@ class Locator(Protocol):
 
     @property
     def source(self) -> str:
-        """What was read, for the last line of an error."""
+        """The file."""
         ...
 
     def locate(self, problem: Problem) -> Problem:
