@@ -185,7 +185,7 @@ def read_file(path: Path) -> Iterator[Event]:
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                event = _parse(line)
+                event = parse_event(line)
                 if event is not None:
                     _check_version(event, path)
                     yield event
@@ -204,7 +204,7 @@ def _reject_constant(name: str) -> None:
 _decode = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
-def _parse(line: bytes) -> Event | None:
+def parse_event(line: bytes) -> Event | None:
     """The event of a line, or None if it is none."""
     try:
         fields = _decode(line.decode())
