@@ -193,7 +193,7 @@ class Script:
         """The rest of the epoch."""
         self.train(self.ends(self.epoch) - self.step)
 
-    def validate(self, top1_correct: int, top5_correct: int, **changes: Any) -> None:
+    def validate(self, top1_correct: int, top5_correct: int, /, **changes: Any) -> None:
         """Freeze the weights and validate them; `changes` replace fields of `eval.finished`."""
         epoch = next(epoch for epoch in range(len(self.plan)) if self.ends(epoch) == self.step)
         image_size = self.recipe["phases"][self.plan[epoch]["phase_index"]]["image_size"]

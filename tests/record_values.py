@@ -68,3 +68,8 @@ def site_values(**changes: Any) -> dict[str, Any]:
         "env": {},
     }
     return {**values, **changes}
+
+
+def one_phase(epochs: int, **changes: Any) -> dict[str, Any]:
+    """Values of a recipe with a single phase; `changes` replace the phase's."""
+    return recipe_values(phases=[{**phase_values(epochs, 64, 32), **changes}])

@@ -6,6 +6,9 @@ from typing import Any
 from dawnrun.errors import ReportError
 from dawnrun.record.events import Event
 
+PHASE_FIELDS = ("image_size", "global_batch_size", "per_device_batch_size", "accumulate_steps")
+_WINDOW_FIELDS = ("images", "window_s", "input_wait_s", "skipped_steps", "lr", "momentum", "image_size")
+
 
 def refuse(event: Event, reason: str) -> ReportError:
     """The error that names the event and says that no figure is taken from the record."""
@@ -17,6 +20,13 @@ def refuse(event: Event, reason: str) -> ReportError:
     )
 
 
+def check_not_negative(event: Event, keys: Sequence[str]) -> None:
+    """These fields are there, and are numbers from 0 up; TypeError or KeyError where they are not."""
+    for key in keys:
+        if event.data[key] < 0:
+            raise refuse(event, f"{key} is {event.data[key]}, below 0")
+
+
 def check_window(event: Event, steps_done: int, end_step: int) -> None:
     """A window of steps must go on where the one before ended, inside its epoch, with possible figures."""
     data = event.data
@@ -24,9 +34,7 @@ def check_window(event: Event, steps_done: int, end_step: int) -> None:
         raise refuse(event, f"its first step follows {data['first_step']}, but {steps_done} were recorded before")
     if not data["first_step"] < data["step"] <= end_step:
         raise refuse(event, f"its steps do not lie in its epoch, which ends at step {end_step}")
-    for key in ("images", "window_s", "input_wait_s", "skipped_steps"):
-        if data[key] < 0:
-            raise refuse(event, f"{key} is {data[key]}, below 0")
+    check_not_negative(event, _WINDOW_FIELDS)
 
 
 def check_evaluation(event: Event, end_step: int, steps_done: int, num_val_images: int | None) -> None:

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from dawnrun.errors import ReportError
-from dawnrun.record.checks import check_evaluation, check_rows, check_window, refuse
+from dawnrun.record.checks import PHASE_FIELDS, check_evaluation, check_not_negative, check_rows, check_window, refuse
 from dawnrun.record.events import Event
 from dawnrun.record.progress import Thinned
 from dawnrun.record.rows import EpochRow, PhaseRow, Spent
@@ -128,6 +128,7 @@ class Fold:
             case "eval.finished":
                 self._evaluation(attempt, event)
             case "phase.started" if not event.superseded:
+                check_not_negative(event, PHASE_FIELDS)
                 self._phase(event.data["phase_index"]).started = event.data
             case "checkpoint.saved" if not event.superseded:
                 self.checkpoints.append({**event.data, "attempt": event.attempt})

@@ -132,8 +132,7 @@ class RunDir:
         """Take the next number; LaunchError if another process takes it at the same moment."""
         attempt = max(self.attempts(), default=0) + 1
         try:
-            self.attempt_dir(attempt).parent.mkdir(exist_ok=True)
-            self.attempt_dir(attempt).mkdir()
+            self.attempt_dir(attempt).mkdir(parents=True)
         except FileExistsError as error:
             raise LaunchError(f"{self.path}: attempt {attempt} is being started by another process") from error
         except OSError as error:
