@@ -144,7 +144,7 @@ def time_spent(runs: Runs) -> str:
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     axes.set_xlabel(unit)
-    figure.legend(loc="outside upper left", ncols=3)
+    _legend(figure, axes, ncols=3)
     return _svg(figure)
 
 
@@ -191,8 +191,7 @@ def _accuracy(runs: Runs, x: Callable[[EpochRow], float], x_label: str, *, whole
         _whole_epochs(axes)
     axes.set_xlabel(x_label)
     axes.set_ylabel("accuracy, %")
-    if axes.get_legend_handles_labels()[0]:
-        figure.legend(loc="outside upper left", ncols=2 if len(runs) <= 2 else 3)
+    _legend(figure, axes, ncols=2 if len(runs) <= 2 else 3)
     return _svg(figure)
 
 
@@ -210,9 +209,15 @@ def _whole_epochs(axes: Axes) -> None:
 
 def _run_legend(figure: Figure, axes: Axes, runs: Runs) -> None:
     """Which line is which run, where there are several."""
+    if len(runs) > 1:
+        _legend(figure, axes, ncols=4)
+
+
+def _legend(figure: Figure, axes: Axes, *, ncols: int) -> None:
+    """A legend above the panels, where something has a label."""
     handles, labels = axes.get_legend_handles_labels()
-    if len(runs) > 1 and handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(handles)))
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=ncols)
 
 
 def _look(number: int) -> tuple[str, str]:
