@@ -140,7 +140,8 @@ def time_spent(runs: Runs) -> str:
             axes.barh(range(len(runs)), widths, 0.6, left, color=colour, hatch=hatch, label=kind,
                       edgecolor="white", linewidth=0.5)  # fmt: skip
             left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(range(len(runs)), [f"run {number + 1}" for number in range(len(runs))] if len(runs) > 1 else [""])
+    several = range(len(runs)) if len(runs) > 1 else range(0)
+    axes.set_yticks(several, [f"run {number + 1}" for number in several])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     axes.set_xlabel(unit)
