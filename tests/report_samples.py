@@ -21,7 +21,7 @@ def sample_epoch(number: int, hours: float, top5: float | None, **changes: Any) 
     top1_correct = None if top5_correct is None else max(0, top5_correct - images // 5)
     view = {
         "image_size": 128, "resize_px": 146, "rectangular": False, "flip_average": False, "batch_size": 100,
-        "num_processes": 8, "num_images": images, "num_classes": 1000, "valid": True,
+        "num_processes": 8, "num_classes": 1000, "valid": True,
     }  # fmt: skip
     values: dict[str, Any] = {
         "epoch": number,

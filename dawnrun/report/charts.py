@@ -7,19 +7,21 @@ Text in charts is our own (runs are `run 1`, `run 2`), so no name of the user's 
 import io
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dawnrun.clock import SPAN_KINDS, SpanKind, elapsed_s
 from dawnrun.record.summary import EpochRow, ProgressPoint, RunSummary
-from dawnrun.report.words import thresholds
+from dawnrun.report.words import accuracy_name, thresholds
 
 Runs = Sequence[RunSummary]
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dawnrun",
     "text.parse_math": False,
@@ -31,6 +33,7 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
@@ -61,7 +64,7 @@ def accuracy_over_time(runs: Runs) -> str:
 
 def accuracy_over_epochs(runs: Runs) -> str:
     """Top-5 and top-1 in percent over epochs."""
-    return _accuracy(runs, lambda row: row.epoch, "epochs")
+    return _accuracy(runs, lambda row: row.epoch, "epochs", whole=True)
 
 
 def schedule(runs: Runs) -> str:
@@ -77,7 +80,8 @@ def schedule(runs: Runs) -> str:
             panel.plot(xs, ys, dash, color=colour, label=f"run {number + 1}")
     for panel, title in zip(axes, ("learning rate", "momentum", "image size, px", "global batch size"), strict=True):
         panel.set_title(title)
-        panel.set_ylim(bottom=0)
+        panel.set_ylim(0, 1.15 * panel.dataLim.y1 if panel.dataLim.y1 > 0 else 1)
+    _whole_epochs(axes[-1])
     axes[-1].set_xlabel("epochs")
     _run_legend(figure, axes[-1], runs)
     return _svg(figure)
@@ -87,9 +91,10 @@ def loss_over_epochs(runs: Runs) -> str:
     """Training loss over epochs, each point a window of steps."""
     figure, (axes,) = _panels(1)
     for number, run in enumerate(runs):
-        points = [point for point in _thinned(run.progress) if point.loss is not None]
+        losses = [(point.epoch, point.loss) for point in _thinned(run.progress) if point.loss is not None]
         colour, dash = _look(number)
-        axes.plot([p.epoch for p in points], [p.loss for p in points], dash, color=colour, label=f"run {number + 1}")
+        axes.plot([x for x, _ in losses], [y for _, y in losses], dash, color=colour, label=f"run {number + 1}")
+    _whole_epochs(axes)
     axes.set_xlabel("epochs")
     axes.set_ylabel("training loss")
     _run_legend(figure, axes, runs)
@@ -116,7 +121,7 @@ def speed_over_time(runs: Runs) -> str:
                     size = f"{phase.image_size} px"
                     axes.annotate(size, (sum(spread) / 2, phase.images_per_second), (0, 4), ha="center",
                                   textcoords="offset points", fontsize=8.5)  # fmt: skip
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.15 * axes.dataLim.y1 if axes.dataLim.y1 > 0 else 1)
     axes.set_xlabel(f"{unit} of training")
     axes.set_ylabel("images per second")
     _run_legend(figure, axes, runs)
@@ -135,11 +140,12 @@ def time_spent(runs: Runs) -> str:
             axes.barh(range(len(runs)), widths, 0.6, left, color=colour, hatch=hatch, label=kind,
                       edgecolor="white", linewidth=0.5)  # fmt: skip
             left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(range(len(runs)), [f"run {number + 1}" for number in range(len(runs))] if len(runs) > 1 else [""])
+    several = range(len(runs)) if len(runs) > 1 else range(0)
+    axes.set_yticks(several, [f"run {number + 1}" for number in several])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     axes.set_xlabel(unit)
-    figure.legend(loc="outside upper left", ncols=3)
+    _legend(figure, axes, ncols=3)
     return _svg(figure)
 
 
@@ -162,31 +168,31 @@ def draw(chart: Callable[[Runs], str], runs: Runs) -> str:
         return chart(runs)
 
 
-def _accuracy(runs: Runs, x: Callable[[EpochRow], float], x_label: str) -> str:
+def _accuracy(runs: Runs, x: Callable[[EpochRow], float], x_label: str, *, whole: bool = False) -> str:
     """Accuracies of validated epochs over `x`."""
     figure, (axes,) = _panels(1, height_in=3.4)
     for number, run in enumerate(runs):
-        rows = [row for row in run.epochs if row.top5 is not None]
         colour, dash = _look(number)
         label = f"run {number + 1}, " if len(runs) > 1 else ""
-        xs = [x(row) for row in rows]
-        axes.plot(xs, [row.top5 for row in rows], f"o{dash}", color=colour, label=f"{label}top-5")
-        axes.plot(xs, [row.top1 for row in rows], "s:", color=colour, alpha=0.7, mfc="white", label=f"{label}top-1")
+        top5 = [(x(row), row.top5) for row in run.epochs if row.top5 is not None]
+        top1 = [(x(row), row.top1) for row in run.epochs if row.top1 is not None]
+        axes.plot([t for t, _ in top5], [y for _, y in top5], f"o{dash}", color=colour, label=f"{label}top-5")
+        axes.plot([t for t, _ in top1], [y for _, y in top1], "s:", color=colour, mfc="white", label=f"{label}top-1")
         crossing = run.crossing()
-        crossed = next((row for row in rows if crossing and row.epoch == crossing.epoch), None)
-        if crossed is not None:
-            axes.plot([x(crossed)], [crossed.top5], "*", color=colour, markersize=13, mec="black", zorder=5)
+        crossed = next((row for row in run.epochs if crossing and row.epoch == crossing.epoch), None)
+        if crossing is not None and crossed is not None:
+            axes.plot([x(crossed)], [crossing.top5], "*", color=colour, markersize=13, mec="black", zorder=5)
             axes.axvline(x(crossed), color=colour, linewidth=0.8, linestyle=":")
     for name, value in sorted({item for run in runs for item in thresholds(run).items()}, reverse=True):
-        axes.axhline(value, color="#444444", linewidth=1, linestyle="--" if name == "top5" else ":")
-        axes.annotate(f"target: {name.replace('top', 'top-')} of {value:g} %", (0, value), (2, -10), fontsize=8.5,
-                      xycoords=("axes fraction", "data"), textcoords="offset points", color="#444444")  # fmt: skip
+        label = f"target: {accuracy_name(name)} of {value:g} %"
+        axes.axhline(value, color="#444444", linewidth=1, linestyle="--" if name == "top5" else ":", label=label)
     axes.set_ylim(0, 102)
     axes.set_xlim(left=0)
+    if whole:
+        _whole_epochs(axes)
     axes.set_xlabel(x_label)
     axes.set_ylabel("accuracy, %")
-    if any(row.top5 is not None for run in runs for row in run.epochs):
-        figure.legend(loc="outside upper left", ncols=2 if len(runs) == 1 else 4)
+    _legend(figure, axes, ncols=2 if len(runs) <= 2 else 3)
     return _svg(figure)
 
 
@@ -197,11 +203,22 @@ def _panels(number: int, *, height_in: float = 3.0) -> tuple[Figure, list[Axes]]
     return figure, [row[0] for row in grid]
 
 
+def _whole_epochs(axes: Axes) -> None:
+    """Epochs are counted in whole numbers."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
 def _run_legend(figure: Figure, axes: Axes, runs: Runs) -> None:
     """Which line is which run, where there are several."""
+    if len(runs) > 1:
+        _legend(figure, axes, ncols=4)
+
+
+def _legend(figure: Figure, axes: Axes, *, ncols: int) -> None:
+    """A legend above the panels, where something has a label."""
     handles, labels = axes.get_legend_handles_labels()
-    if len(runs) > 1 and handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(handles)))
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=ncols)
 
 
 def _look(number: int) -> tuple[str, str]:

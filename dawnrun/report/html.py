@@ -62,7 +62,6 @@ def _run(summary: RunSummary) -> dict[str, Any]:
     started = summary.started
     return {
         "name": rows.run_name(summary),
-        "recipe_name": words.plain(summary.name),
         "outcome": words.outcome(summary),
         "reached": crossing is not None,
         "crossing_epoch": "" if crossing is None else str(crossing.epoch),

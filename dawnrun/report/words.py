@@ -152,12 +152,15 @@ def machine_text(summary: RunSummary) -> str:
     return plain(", ".join([where, kind, *([str(started["precision"])] if started.get("precision") else [])]))
 
 
-def view_text(validation: Mapping[str, Any]) -> str:
-    """How validation images were seen, and how many, by how many processes."""
+def view_text(row: EpochRow) -> str:
+    """How an epoch's validation images were seen, how many there were, and by how many processes."""
+    validation = row.validation
+    if not validation:
+        return "not validated"
     size = validation.get("image_size")
     shape = f"short side {size} px, rectangular" if validation.get("rectangular") else f"{size} px centre crop"
     flip = ", mean of image and mirror image" if validation.get("flip_average") else ""
-    images = text.plural(int(validation.get("num_images") or 0), "image")
+    images = text.plural(row.num_val_images or 0, "image")
     processes = validation.get("num_processes") or 1
     by = f"{processes} process{'' if processes == 1 else 'es'}"
     invalid = "; INVALID: outputs not finite" if validation.get("valid") is False else ""
@@ -176,7 +179,7 @@ def epoch_span(first: int, last: int) -> str:
 
 def views(summary: RunSummary) -> list[tuple[str, str]]:
     """Runs of epochs whose validation saw the images in the same way: (epochs, how)."""
-    told = [(row.epoch, view_text(row.validation) if row.validation else "not validated") for row in summary.epochs]
+    told = [(row.epoch, view_text(row)) for row in summary.epochs]
     groups = [(how, [epoch for epoch, _ in rows]) for how, rows in groupby(told, key=lambda pair: pair[1])]
     return [(epoch_span(epochs[0], epochs[-1]), how) for how, epochs in groups]
 
