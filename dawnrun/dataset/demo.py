@@ -3,7 +3,7 @@
 import io
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from dawnrun.dataset.writer import write_data_set
 
 _VERSION = 1
 """Goes up whenever other pictures are drawn."""
+TRAIN_PER_CLASS, VAL_PER_CLASS = 40, 10
 _GREY = "grey"
 COLOURS = {
     "red": (215, 45, 40),
@@ -57,15 +58,13 @@ def write_demo(
     folder: Path,
     *,
     seed: int = 0,
-    train_per_class: int = 40,
-    val_per_class: int = 10,
-    progress: Callable[[int, int], None] | None = None,
+    train_per_class: int = TRAIN_PER_CLASS,
+    val_per_class: int = VAL_PER_CLASS,
 ) -> bool:
     """Write `folder`/{train,val}/COLOUR-SHAPE/*.jpg, 1,200 and 300 images by default.
 
-    Returns False where the same set is there already. `progress(done, total)`. Raises DataError.
+    Returns False where the same set is there already. Raises DataError.
     """
-    num_images = len(COLOURS) * len(SHAPES) * (train_per_class + val_per_class)
     return write_data_set(
         folder,
         spec={
@@ -76,8 +75,6 @@ def write_demo(
             "val_per_class": val_per_class,
         },
         images=_images(seed, {"train": train_per_class, "val": val_per_class}),
-        num_images=num_images,
-        progress=progress,
     )
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,14 +26,28 @@ NUM_SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scan:
-    """Every image of a split as the folder lists it: names sorted, int64[n] sizes in bytes and mtimes in ns."""
+    """Every image of a split as the folder lists it: names sorted, int64[n] sizes in bytes and mtimes in ns.
 
+    `dangling`: links that lead nowhere; `empty`: class folders without an image. A set with either is not usable.
+    """
+
+    folder: Path
     classes: tuple[str, ...]
     names: tuple[str, ...]
     labels: NDArray[np.int32]
     sizes: NDArray[np.int64]
     mtimes: NDArray[np.int64]
     remarks: dict[str, int]
+    dangling: tuple[str, ...]
+    empty: tuple[str, ...]
+
+    def path(self, image: int) -> str:
+        """Path of an image's file."""
+        return f"{self.folder}/{self.names[image]}"
+
+    def class_name(self, image: int) -> str:
+        """Class of an image, as text that can be printed."""
+        return printable(self.classes[self.labels[image]])
 
 
 @dataclass(kw_only=True, slots=True)
@@ -45,7 +59,7 @@ class _Found:
     remarks: Counter[str] = field(default_factory=Counter)
 
 
-def listed(entries: list[str], *, noun: str) -> str:
+def listed(entries: Sequence[str], *, noun: str) -> str:
     """The first ten entries, one a line, and how many more there are."""
     lines = [f"    {entry}" for entry in islice(entries, NUM_SHOWN)]
     if len(entries) > NUM_SHOWN:
@@ -75,30 +89,24 @@ def find_split(root: Path, split: Split) -> Path:
 
 
 def scan_split(folder: Path) -> Scan:
-    """List every image below the class folders of `folder`, links followed. Raises DataError."""
+    """List every image below the class folders of `folder`, links followed. Raises DataError if there are none."""
     top = _Found()
     class_names = sorted(_class_names(folder, top))
     if not class_names and not top.dangling:
         raise _no_classes(folder, top.remarks["images_outside_class_folders"])
     with ThreadPoolExecutor(_SCAN_THREADS) as pool:
         found = list(pool.map(lambda name: _walk(folder, name), class_names))
-    dangling = [printable(folder / name) for each in (top, *found) for name in each.dangling]
-    if dangling:
-        raise DataError(f"{len(dangling):,} links lead nowhere:\n{listed(dangling, noun='links')}")
-    empty = [printable(folder / name) for name, each in zip(class_names, found, strict=True) if not each.files]
-    if empty:
-        raise DataError(
-            f"{len(empty):,} class folders hold no image ({', '.join(EXTENSIONS)}):\n{listed(empty, noun='folders')}\n"
-            "    fill or remove them"
-        )
     files = [entry for each in found for entry in sorted(each.files)]
     return Scan(
+        folder=folder,
         classes=tuple(class_names),
         names=tuple(name for name, _, _ in files),
         labels=np.repeat(np.arange(len(found), dtype=np.int32), [len(each.files) for each in found]),
         sizes=np.array([size for _, size, _ in files], np.int64),
         mtimes=np.array([mtime for _, _, mtime in files], np.int64),
         remarks=dict(sum((each.remarks for each in found), top.remarks)),
+        dangling=tuple(printable(folder / name) for each in (top, *found) for name in each.dangling),
+        empty=tuple(printable(folder / name) for name, each in zip(class_names, found, strict=True) if not each.files),
     )
 
 

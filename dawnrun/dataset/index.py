@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dawnrun.dataset.decode import UnreadableImageError, printable, read_size
-from dawnrun.dataset.folder import Scan, Split, find_split, listed, scan_split
+from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, find_split, listed, scan_split
 from dawnrun.dataset.size_cache import SizeCache, default_cache_dir
 from dawnrun.errors import DataError
+from dawnrun.text import plural
 
 _CHUNK = 256
 
@@ -67,18 +68,19 @@ def build_index(
     """
     folder = find_split(root, split)
     scan = scan_split(folder)
+    _refuse_unusable(scan)
     cache = SizeCache(cache_dir or default_cache_dir(), folder)
     sizes = cache.look_up(scan)
     missing = np.flatnonzero(sizes[:, 0] == 0)
     reasons: dict[int, str] = {}
-    for image, (width, height), reason in _read_sizes(folder, scan, missing, progress):
+    for image, (width, height), reason in _read_sizes(scan, missing, progress):
         sizes[image] = width, height
         if reason:
             reasons[image] = reason
     if len(missing) > len(reasons):
         cache.store(scan, sizes)
     if len(reasons) > max_bad:
-        raise _unreadable(folder, scan, reasons, max_bad=max_bad, root=root)
+        raise _unreadable(scan, reasons, max_bad=max_bad, root=root)
     widths, heights = np.ascontiguousarray(sizes[:, 0]), np.ascontiguousarray(sizes[:, 1])
     return DatasetIndex(
         folder=folder,
@@ -92,7 +94,7 @@ def build_index(
     )
 
 
-def check_same_classes(train: DatasetIndex, val: DatasetIndex) -> None:
+def check_same_classes(train: DatasetIndex | Scan, val: DatasetIndex | Scan) -> None:
     """Raise DataError that shows the first difference unless both have the same class list."""
     if train.classes == val.classes:
         return
@@ -108,13 +110,25 @@ def check_same_classes(train: DatasetIndex, val: DatasetIndex) -> None:
     )
 
 
+def _refuse_unusable(scan: Scan) -> None:
+    """Raise DataError that lists links that lead nowhere and class folders without images."""
+    parts = []
+    if scan.dangling:
+        parts.append(f"{plural(len(scan.dangling), 'link')} leading nowhere:\n{listed(scan.dangling, noun='links')}")
+    if scan.empty:
+        no_image = f"{plural(len(scan.empty), 'class folder')} without an image ({', '.join(EXTENSIONS)})"
+        parts.append(f"{no_image}:\n{listed(scan.empty, noun='folders')}\n    fill or remove them")
+    if parts:
+        raise DataError("\n".join(parts))
+
+
 def _read_sizes(
-    folder: Path, scan: Scan, images: NDArray[np.int64], progress: Callable[[int, int], None] | None
+    scan: Scan, images: NDArray[np.int64], progress: Callable[[int, int], None] | None
 ) -> Iterator[tuple[int, tuple[int, int], str]]:
     """Image, (width, height) and the reason if that is unreadable, in order; on threads, for slow disks."""
 
     def read(chunk: NDArray[np.int64]) -> list[tuple[int, tuple[int, int], str]]:
-        return [_read_one(int(image), f"{folder}/{scan.names[image]}") for image in chunk]
+        return [_read_one(image, scan.path(image)) for image in chunk.tolist()]
 
     chunks = [images[first : first + _CHUNK] for first in range(0, len(images), _CHUNK)]
     done = 0
@@ -144,14 +158,14 @@ def _fingerprint(scan: Scan, widths: NDArray[np.int32], heights: NDArray[np.int3
     return digest.hexdigest()
 
 
-def _unreadable(folder: Path, scan: Scan, reasons: Mapping[int, str], *, max_bad: int, root: Path) -> DataError:
+def _unreadable(scan: Scan, reasons: Mapping[int, str], *, max_bad: int, root: Path) -> DataError:
     """The error that names unreadable images."""
     bad = [
-        f"{printable(f'{folder}/{scan.names[image]}')} (class {printable(scan.classes[scan.labels[image]])}): {reason}"
+        f"{printable(scan.path(image))} (class {scan.class_name(image)}): {reason}"
         for image, reason in sorted(reasons.items())
     ]
     return DataError(
-        f"{len(bad):,} unreadable image{'s' if len(bad) > 1 else ''}, {max_bad:,} allowed:\n"
+        f"{plural(len(bad), 'unreadable image')}, {max_bad:,} allowed:\n"
         f"{listed(bad, noun='images')}\n"
         f"    list all of them: dawnrun data check {printable(root)}\n"
         "    go on without them, in training only: input.max_bad_images in the recipe"

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dawnrun.errors import DataError
@@ -18,12 +18,10 @@ def write_data_set(
     *,
     spec: Spec,
     images: Iterable[tuple[str, bytes]],
-    num_images: int,
-    progress: Callable[[int, int], None] | None = None,
 ) -> bool:
     """Write `images` (path below `folder`, encoded bytes) and a manifest of `spec` and every size in bytes.
 
-    Returns False, and makes no image, where a complete set of the same spec is there already. `progress(done, total)`.
+    Returns False, and makes no image, where a complete set of the same spec is there already.
     Raises DataError where anything else is there or the folder cannot be written.
     """
     folder = folder.absolute()
@@ -34,31 +32,23 @@ def write_data_set(
             f"{folder} exists and is not {_words(spec)}: nothing was changed\n    give another folder, or remove it"
         )
     try:
-        _write(folder, spec, images, num_images, progress)
+        _write(folder, spec, images)
     except OSError as error:
         raise DataError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     return True
 
 
-def _write(
-    folder: Path,
-    spec: Spec,
-    images: Iterable[tuple[str, bytes]],
-    num_images: int,
-    progress: Callable[[int, int], None] | None,
-) -> None:
+def _write(folder: Path, spec: Spec, images: Iterable[tuple[str, bytes]]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
     try:
         aside.chmod(0o777 & ~_umask())  # mkdtemp shuts everyone else out
         sizes: dict[str, int] = {}
-        for done, (name, data) in enumerate(images, start=1):
+        for name, data in images:
             path = aside / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
             sizes[name] = len(data)
-            if progress:
-                progress(done, num_images)
         (aside / MANIFEST).write_text(json.dumps({"spec": dict(spec), "files": sizes}, indent=0), encoding="utf-8")
         aside.replace(folder)  # also takes the place of an empty folder
     except BaseException:
