@@ -16,9 +16,12 @@ def value_at(curve: Curve, position: float, *, within: float | None = None) -> f
     if not curve.segments:
         assert curve.constant is not None
         return curve.constant
-    starts = [segment.epochs[0] for segment in curve.segments]
-    index = bisect_right(starts, position if within is None else within) - 1
-    return _in_segment(curve.segments[max(index, 0)], position)
+    return _in_segment(curve.segments[piece_at(curve, position if within is None else within)], position)
+
+
+def piece_at(curve: Curve, position: float) -> int:
+    """Index of the piece that holds `position` in epochs; 0 for a constant curve."""
+    return max(0, bisect_right(curve.segments, position, key=lambda segment: segment.epochs[0]) - 1)
 
 
 def value_in_step(curve: Curve, epoch: int, step_in_epoch: int, steps_in_epoch: int) -> float:

@@ -12,7 +12,7 @@ from dawnrun.recipe.fields import NAME_PATTERN, Part
 from dawnrun.recipe.schema import Curve, Recipe, Site
 from dawnrun.text import nearest
 
-Path_ = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 ALSO_CALLED = {
     "learning_rate": "lr",
@@ -40,7 +40,7 @@ ALSO_CALLED = {
 """What other programs call our keys."""
 
 
-def key_text(path: Path_) -> str:
+def key_text(path: KeyPath) -> str:
     """`phases[1].lr`; the canonical spelling leaves out `segments` and `constant` of a curve, as recipes do."""
     text = ""
     for index, part in enumerate(path):
@@ -72,13 +72,23 @@ def options(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def field_at(kind: type[Part], path: Path_) -> tuple[Any, Sequence[Any]]:
+def field_at(kind: type[Part], path: KeyPath) -> tuple[Any, Sequence[Any]]:
     """Type and constraints of the field at `path`; (Any, ()) if the schema has none there."""
     annotation: Any = kind
     constraints: Sequence[Any] = ()
     for part in path:
         annotation, constraints = _step(annotation, part)
     return annotation, constraints
+
+
+def description(kind: type[Part], path: KeyPath) -> str:
+    """The schema's one line about a value; of what is around it where it has none of its own."""
+    found = ""
+    for depth, part in enumerate(path):
+        field = children(field_at(kind, path[:depth])[0]).get(str(part))
+        if field and field.description and part != "constant":
+            found = field.description
+    return found
 
 
 def _step(annotation: Any, part: str | int) -> tuple[Any, Sequence[Any]]:
@@ -156,7 +166,7 @@ def known_keys(annotation: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from known_keys(field.annotation, f"{path}[]." if is_list else f"{path}.")
 
 
-def unknown_key_hints(kind: type[Part], section: Path_, name: str) -> tuple[str, ...]:
+def unknown_key_hints(kind: type[Part], section: KeyPath, name: str) -> tuple[str, ...]:
     """What is allowed in a section, and where or how the unknown key was probably meant."""
     here = list(children(field_at(kind, section)[0]))
     elsewhere: dict[str, list[str]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from dawnrun.recipe.describe import Path_, key_text
+from dawnrun.recipe.describe import KeyPath, key_text
 from dawnrun.recipe.fields import Part
 from dawnrun.recipe.schema import Recipe
 
@@ -36,18 +36,18 @@ def recipe_sha256(recipe: Recipe) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def flatten(value: Any, path: Path_ = ()) -> dict[str, Any]:
-    """Key (`phases[1].validation.resize_px`) to value; short lists of plain values stay whole."""
+def flatten(value: Any, path: KeyPath = ()) -> dict[KeyPath, Any]:
+    """Path of keys to value, for every value of a mapping; lists of plain values stay whole."""
     if isinstance(value, Mapping) and value:
         inner = [((*path, name), child) for name, child in value.items()]
     elif isinstance(value, list) and any(isinstance(child, Mapping) for child in value):
         inner = [((*path, index), child) for index, child in enumerate(value)]
     else:
-        return {key_text(path): value}
-    return {key: leaf for inner_path, child in inner for key, leaf in flatten(child, inner_path).items()}
+        return {path: value}
+    return {leaf_path: leaf for inner_path, child in inner for leaf_path, leaf in flatten(child, inner_path).items()}
 
 
 def differences(before: Part, after: Part) -> dict[str, tuple[Any, Any]]:
     """Key to (before, after) for every value that is not the same in both; None where a key is in one only."""
     old, new = flatten(to_mapping(before)), flatten(to_mapping(after))
-    return {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
+    return {key_text(key): (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}

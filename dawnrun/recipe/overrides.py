@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from dawnrun.errors import Place
-from dawnrun.recipe.describe import Path_, key_text
+from dawnrun.recipe.describe import KeyPath, key_text
 from dawnrun.recipe.tree import Tree, parse
 from dawnrun.text import plural
 
@@ -26,9 +26,9 @@ def apply_override(tree: Tree, argument: str) -> None:
     _put(tree, path, value, place)
 
 
-def _parse_key(text: str) -> Path_ | None:
+def _parse_key(text: str) -> KeyPath | None:
     """`phases[1].epochs` as ("phases", 1, "epochs"); None if it is no key. A key with dots goes into `["..."]`."""
-    path: Path_ = ()
+    path: KeyPath = ()
     end = 0
     while end < len(text):
         match = _PART.match(text, end)
@@ -40,10 +40,10 @@ def _parse_key(text: str) -> Path_ | None:
     return path or None
 
 
-def _put(tree: Tree, path: Path_, new: Tree, place: Place) -> None:
+def _put(tree: Tree, path: KeyPath, new: Tree, place: Place) -> None:
     """Walk to the last container, making mappings that are missing, and set the value there."""
     container: Any = tree.value
-    walked: Path_ = ()
+    walked: KeyPath = ()
     for depth, part in enumerate(path):
         if isinstance(container, dict) and isinstance(part, int) and isinstance(container.get("segments"), list):
             container, walked = container["segments"], (*walked, "segments")
@@ -75,7 +75,7 @@ def _put(tree: Tree, path: Path_, new: Tree, place: Place) -> None:
             container = container[part]
 
 
-def _can_hold(tree: Tree, container: Any, walked: Path_, part: str | int, place: Place) -> bool:
+def _can_hold(tree: Tree, container: Any, walked: KeyPath, part: str | int, place: Place) -> bool:
     """Whether `container` has, or can get, an entry `part`; if not, a problem says why."""
     if isinstance(container, list) and isinstance(part, int):
         if part < len(container):

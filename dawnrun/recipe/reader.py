@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from dawnrun.errors import Place, Problem, RecipeError, UsageError
 from dawnrun.recipe.builtin import find
 from dawnrun.recipe.check import check_recipe
-from dawnrun.recipe.describe import Path_, allowed, children, choices, field_at, key_text, unknown_key_hints
+from dawnrun.recipe.describe import KeyPath, allowed, children, choices, field_at, key_text, unknown_key_hints
 from dawnrun.recipe.dump import flatten, to_mapping
 from dawnrun.recipe.fields import Part
 from dawnrun.recipe.overrides import apply_override
@@ -45,10 +45,10 @@ class Document(Generic[T]):
     @property
     def origins(self) -> Mapping[str, str]:
         """For every value of the model where it comes from: `path:line`, `--set ...` or `default`."""
-        return {key: self._origin(key) for key in flatten(to_mapping(self.value))}
+        return {key_text(path): self._origin(key_text(path)) for path in flatten(to_mapping(self.value))}
 
     def _origin(self, key: str) -> str:
-        """Where one value comes from; a list or mapping that is a single value may be written over several keys."""
+        """Where one value comes from; a list that counts as one value may be written over several keys."""
         inside = [place for known, place in self.places.items() if known.startswith((f"{key}[", f"{key}."))]
         place = self.places.get(key) or next(iter(inside), None)
         if place is None:
@@ -89,7 +89,8 @@ def read_text(
         raise _error(tree) from None
     places = {key_text(path): place for path, place in tree.places.items()}
     document = Document(value=value, source=source, text=text, places=places)
-    if isinstance(value, Recipe):
+    # After a key given twice or the like, what the rest amounts to would be a guess.
+    if isinstance(value, Recipe) and not tree.problems:
         tree.problems += [document.locate(problem) for problem in check_recipe(value)]
     if tree.problems:
         raise _error(tree)
@@ -131,7 +132,7 @@ def _read_text(path: Path) -> str:
 
 def _translate(error: ValidationError, tree: Tree, kind: type[Part]) -> list[Problem]:
     """The findings of pydantic as sentences about the text; one for each key."""
-    found: dict[Path_, Problem] = {}
+    found: dict[KeyPath, Problem] = {}
     for detail in error.errors(include_url=False, include_context=True):
         path, value = _written(tree.value, detail["loc"])
         missing = detail["type"] == "missing" and isinstance(detail["loc"][-1], str)
@@ -148,13 +149,13 @@ def _translate(error: ValidationError, tree: Tree, kind: type[Part]) -> list[Pro
     return list(found.values())
 
 
-def _sentence(type_: str, text: str, path: Path_, value: Any, kind: type[Part]) -> tuple[str, tuple[str, ...]]:
+def _sentence(type_: str, text: str, path: KeyPath, value: Any, kind: type[Part]) -> tuple[str, tuple[str, ...]]:
     """(message, hints) for one finding of pydantic."""
     annotation, constraints = field_at(kind, path)
     words = allowed(annotation, constraints)
     if type_ == "extra_forbidden":
         return "unknown key", unknown_key_hints(kind, path[:-1], str(path[-1]))
-    if type_ == "missing":
+    if type_ == "missing" and isinstance(path[-1], str) and not isinstance(value, list):
         field = children(field_at(kind, path[:-1])[0]).get(str(path[-1]))
         return f"is missing: {words}", (field.description,) if field and field.description else ()
     if type_ == "value_error":
@@ -176,12 +177,12 @@ def _seen(value: Any) -> str:
     return value if value and len(value) <= 60 else f"{value[:60]!r}"
 
 
-def _written(value: Any, location: Sequence[int | str]) -> tuple[Path_, Any]:
+def _written(value: Any, location: Sequence[int | str]) -> tuple[KeyPath, Any]:
     """The part of pydantic's location that is in the text, and the value there.
 
     Left out: names of a union's alternatives, a list's `segments` and a number's `constant`, missing keys.
     """
-    path: Path_ = ()
+    path: KeyPath = ()
     for part in location:
         inside = (isinstance(value, dict) and part in value) or (
             isinstance(value, list) and isinstance(part, int) and part < len(value)
@@ -191,7 +192,7 @@ def _written(value: Any, location: Sequence[int | str]) -> tuple[Path_, Any]:
     return path, value
 
 
-def _nearest_place(places: Mapping[Path_, Place], tree: Tree, path: Path_) -> Place:
+def _nearest_place(places: Mapping[KeyPath, Place], tree: Tree, path: KeyPath) -> Place:
     """The place of a key or of what is around it."""
     while path and path not in places:
         path, places = path[:-1], tree.places

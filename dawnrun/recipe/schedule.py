@@ -72,7 +72,10 @@ class BatchShape:
 class Locator(Protocol):
     """Adds to a problem the place where its key is written; a Document is one."""
 
-    source: str
+    @property
+    def source(self) -> str:
+        """The file."""
+        ...
 
     def locate(self, problem: Problem) -> Problem:
         """The problem with its place."""

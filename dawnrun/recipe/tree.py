@@ -13,7 +13,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from dawnrun.errors import Place, Problem
-from dawnrun.recipe.describe import Path_, key_text
+from dawnrun.recipe.describe import KeyPath, key_text
 
 _NULLS = ("", "~", "null", "Null", "NULL")
 _CORE_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge")
@@ -27,8 +27,8 @@ class Tree:
     source: str
     fixed_place: Place | None = None
     value: Any = None
-    places: dict[Path_, Place] = field(default_factory=dict)
-    key_places: dict[Path_, Place] = field(default_factory=dict)
+    places: dict[KeyPath, Place] = field(default_factory=dict)
+    key_places: dict[KeyPath, Place] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     _open: set[int] = field(default_factory=set)
     _count: int = 0
@@ -38,11 +38,11 @@ class Tree:
         mark = node.start_mark
         return self.fixed_place or Place(source=self.source, line=mark.line + 1, column=mark.column + 1)
 
-    def complain(self, place: Place, path: Path_, message: str, *hints: str) -> None:
+    def complain(self, place: Place, path: KeyPath, message: str, *hints: str) -> None:
         """Note a problem."""
         self.problems.append(Problem(place=place, key=key_text(path), message=message, hints=hints))
 
-    def build(self, node: Node, path: Path_) -> Any:
+    def build(self, node: Node, path: KeyPath) -> Any:
         """The plain value of a node; notes the places of everything in it."""
         place = self.places[path] = self.place(node)
         self._count += 1
@@ -67,7 +67,7 @@ class Tree:
         assert isinstance(node, ScalarNode)
         return None if node.style is None and node.value in _NULLS else node.value
 
-    def _mapping(self, node: MappingNode, path: Path_) -> dict[str, Any]:
+    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         """A mapping: keys once each, and what it merges (`<<`) below its own."""
         lines: dict[str, Place] = {}
         merged: list[Node] = []
@@ -87,7 +87,7 @@ class Tree:
                 own.append((name, key, value))
         return self._merge(merged, path) | self._entries(own, path)
 
-    def _entries(self, entries: list[tuple[str, Node, Node]], path: Path_) -> dict[str, Any]:
+    def _entries(self, entries: list[tuple[str, Node, Node]], path: KeyPath) -> dict[str, Any]:
         """The mapping's own keys."""
         result = {}
         for name, key, value in entries:
@@ -98,7 +98,7 @@ class Tree:
             result[name] = self.build(value, inner)
         return result
 
-    def _merge(self, sources: list[Node], path: Path_) -> dict[str, Any]:
+    def _merge(self, sources: list[Node], path: KeyPath) -> dict[str, Any]:
         """What the mappings behind `<<` give together; earlier ones go before later ones."""
         result: dict[str, Any] = {}
         for source in reversed(sources):
@@ -112,7 +112,7 @@ class Tree:
                 self._open.discard(id(source))
         return result
 
-    def forget(self, path: Path_) -> None:
+    def forget(self, path: KeyPath) -> None:
         """Drop the places of a value that another one takes the place of."""
         for places in (self.places, self.key_places):
             for known in [known for known in places if known[: len(path)] == path]:

@@ -1,0 +1,239 @@
+"""`dawnrun plan`: what a recipe amounts to on a site, before anything is started."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from dawnrun.cli.console import console
+from dawnrun.errors import DataError
+from dawnrun.recipe.curve import piece_at
+from dawnrun.recipe.dump import recipe_sha256, to_mapping
+from dawnrun.recipe.reader import read
+from dawnrun.recipe.schedule import EpochPlan, Schedule
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.recipe.site import resolve_site
+from dawnrun.text import count, plural
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+IMAGENET_TRAIN, IMAGENET_VAL = 1_281_167, 50_000
+"""Images of ILSVRC2012: a recipe that plans with the one number is validated on the other."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", required=True, metavar="RECIPE", help="A recipe file, or the name of a shipped one.")
+@click.option("--site", metavar="SITE", help="A site file, or the name of a shipped one; default: this machine.")
+@click.option("--set", multiple=True, metavar="KEY=VALUE", help="Change a value, as in phases[0].epochs=3.")
+@click.option(
+    "--processes", type=click.IntRange(min=1), metavar="N", help="Processes on each machine, whatever the site says."
+)
+@click.option(
+    "--num-val-images",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Validation images; default: counted, or ImageNet's 50,000 for a recipe with its number of images.",
+)
+@click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output.")
+def plan(
+    config: str, site: str | None, set: tuple[str, ...], processes: int | None, num_val_images: int | None, format: str
+) -> None:
+    """Show what a recipe amounts to: image sizes, batch sizes, steps, images and rates of every epoch."""
+    recipe = read(config, Recipe, set)
+    place = read(site, Site).value
+    if processes is not None:
+        place = place.model_copy(update={"processes_per_node": processes})
+    # Devices are looked for at the start of a run, by torch; a plan without --processes takes one each.
+    place = resolve_site(place, devices=1)
+    num_train = recipe.value.input.num_train_images
+    if num_train is None:
+        num_train = _counted(recipe.value, place, "train")
+        num_val_images = num_val_images or _counted(recipe.value, place, "val")
+    elif num_train == IMAGENET_TRAIN:
+        num_val_images = num_val_images or IMAGENET_VAL
+    schedule = Schedule.compile(recipe.value, num_train, place.world_size, document=recipe)
+    if format == "json":
+        click.echo(json.dumps(plan_mapping(schedule, place, num_val_images), indent=2, allow_nan=False))
+    else:
+        _print(schedule, place, num_val_images)
+
+
+def _counted(recipe: Recipe, site: Site, split: Literal["train", "val"]) -> int:
+    """Images of a split of the first phase's data set. Raises DataError if the data are not there."""
+    folder = (site.data_root / recipe.input.datasets[recipe.phases[0].dataset]).absolute()
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder}: no such folder, so its training images cannot be counted\n"
+            f"    put the data there, or plan with a number: --set input.num_train_images={IMAGENET_TRAIN}"
+        )
+    from dawnrun.dataset.index import build_index
+
+    return len(build_index(folder, split))
+
+
+def validation_batches(num_images: int, batch_size: int, world_size: int) -> int:
+    """Forward passes of one validation over all processes; process r has images r, r + W, r + 2W, ..."""
+    shares = [len(range(rank, num_images, world_size)) for rank in range(world_size)]
+    return sum(-(-share // batch_size) for share in shares)
+
+
+def plan_mapping(schedule: Schedule, site: Site, num_val_images: int | None) -> dict[str, Any]:
+    """The whole plan as plain JSON values; epochs count from 1. Equal recipes give equal plans, wherever they lie."""
+    recipe = schedule.recipe
+    batch_size = recipe.validation.batch_size
+    epochs = [
+        {
+            **asdict(epoch),
+            "epoch": epoch.epoch + 1,
+            "per_node_batch_size": epoch.global_batch_size // site.nodes,
+            "validation": recipe.phases[epoch.phase_index].validation.resolved(epoch.image_size).model_dump()
+            if epoch.validates
+            else None,
+        }
+        for epoch in schedule.epochs()
+    ]
+    validation = None
+    if num_val_images is not None:
+        batches = validation_batches(num_val_images, batch_size, schedule.world_size)
+        validation = {"num_images": num_val_images, "batch_size": batch_size, "batches": batches, "left_out": 0}
+    return {
+        "schema_version": 1,
+        "name": recipe.name,
+        "provenance": to_mapping(recipe.provenance),
+        "recipe_sha256": recipe_sha256(recipe),
+        "site": site.name,
+        "nodes": site.nodes,
+        "processes_per_node": site.processes_per_node,
+        "world_size": schedule.world_size,
+        "num_train_images": schedule.num_train_images,
+        "total_epochs": schedule.total_epochs,
+        "total_steps": schedule.total_steps,
+        "total_images": sum(epoch.images for epoch in schedule.epochs()),
+        "validation": validation,
+        "epochs": epochs,
+    }
+
+
+def _print(schedule: Schedule, site: Site, num_val_images: int | None) -> None:
+    """The plan as text and two tables."""
+    recipe, out = schedule.recipe, console()
+    for line in _head(recipe, site, schedule):
+        out.print(line, soft_wrap=True)
+    out.print()
+    out.print(_batches(schedule, site))
+    out.print()
+    out.print(_rates(schedule))
+    out.print()
+    for line in _totals(schedule, num_val_images):
+        out.print(line, soft_wrap=True)
+
+
+def _head(recipe: Recipe, site: Site, schedule: Schedule) -> Iterator[str]:
+    """What is planned, where it comes from, on what."""
+    source = recipe.provenance
+    told = [text for text in (source.published, source.source) if text]
+    yield f"{recipe.name}: provenance {source.confidence}{''.join(f'; {text}' for text in told)}"
+    machines = f"{plural(site.nodes, 'machine')} x {site.processes_per_node} = {schedule.world_size}"
+    yield f"site {site.name}: {machines} process{'' if schedule.world_size == 1 else 'es'}"
+
+
+def _totals(schedule: Schedule, num_val_images: int | None) -> Iterator[str]:
+    """Sums over the run, and what validation sees."""
+    images = sum(epoch.images for epoch in schedule.epochs())
+    epochs = plural(schedule.total_epochs, "epoch")
+    yield f"{epochs}, {plural(schedule.total_steps, 'step')}, {plural(images, 'training image')}"
+    batch_size, times = schedule.recipe.validation.batch_size, sum(epoch.validates for epoch in schedule.epochs())
+    if num_val_images is None:
+        yield f"validated {plural(times, 'time')}; images not counted (--num-val-images N)"
+        return
+    batches = validation_batches(num_val_images, batch_size, schedule.world_size)
+    yield (
+        f"validated {plural(times, 'time')}: {plural(num_val_images, 'image')} in {batches:,} "
+        f"batches of at most {batch_size:,}, 0 left out"
+    )
+
+
+def _batches(schedule: Schedule, site: Site) -> "Table":
+    """A row for each phase; steps and images of one of its epochs, as a range where they vary."""
+    columns = (
+        "epochs",
+        "px",
+        "data",
+        "batch: device / machine / all",
+        "accum.",
+        "steps",
+        "images",
+        "repeated",
+        "dropped",
+    )
+    table = _table(columns, left=("epochs", "data"))
+    for _, group in groupby(schedule.epochs(), key=lambda epoch: epoch.phase_index):
+        epochs = list(group)
+        first = epochs[0]
+        sizes = (first.per_device_batch_size, first.global_batch_size // site.nodes, first.global_batch_size)
+        table.add_row(
+            _numbers(epochs),
+            str(first.image_size),
+            first.dataset,
+            " / ".join(map(count, sizes)),
+            str(first.accumulate_steps),
+            *(_range(values) for values in zip(*map(_image_counts, epochs), strict=True)),
+        )
+    return table
+
+
+def _image_counts(epoch: EpochPlan) -> tuple[int, int, int, int]:
+    """Steps of an epoch, and its images."""
+    return epoch.steps, epoch.images, epoch.repeated_images, epoch.dropped_images
+
+
+def _rates(schedule: Schedule) -> "Table":
+    """A row for each phase and each piece of a curve."""
+    recipe = schedule.recipe
+    table = _table(("epochs", "px", "lr", "momentum", "validated"), left=("epochs", "lr", "momentum"))
+
+    def pieces(epoch: EpochPlan) -> tuple[int, int, int]:
+        return epoch.phase_index, piece_at(recipe.lr, epoch.epoch), piece_at(recipe.momentum, epoch.epoch)
+
+    for _, group in groupby(schedule.epochs(), key=pieces):
+        epochs = list(group)
+        first, last = epochs[0], epochs[-1]
+        table.add_row(
+            _numbers(epochs),
+            str(first.image_size),
+            _first_to_last(first.lr_first, last.lr_last),
+            _first_to_last(first.momentum_first, last.momentum_last),
+            f"{sum(epoch.validates for epoch in epochs)} of {len(epochs)}",
+        )
+    return table
+
+
+def _table(columns: Iterable[str], left: Iterable[str]) -> "Table":
+    """An open table whose cells never wrap."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    return table
+
+
+def _numbers(epochs: list[EpochPlan]) -> str:
+    """`4` or `4-7`, from 1."""
+    first, last = epochs[0].epoch + 1, epochs[-1].epoch + 1
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _range(values: Iterable[int]) -> str:
+    """One number, or the lowest and highest."""
+    low, *high = sorted(set(values))
+    return f"{count(low)}-{count(high[-1])}" if high else count(low)
+
+
+def _first_to_last(first: float, last: float) -> str:
+    """`0.1 -> 0.2`, or one number."""
+    return f"{first:.6g}" if first == last else f"{first:.6g} -> {last:.6g}"
