@@ -27,9 +27,9 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def plural(number: int, noun: str) -> str:
-    """`1 image`, `2 images`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def plural(number: int, noun: str, several: str | None = None) -> str:
+    """`1 image`, `2 images`; `several` is the plural where it is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 def size(num_bytes: float) -> str:

@@ -134,6 +134,7 @@ class EventLog:
         return self._t_s() - self._last_s
 
     def _append(self, kind: str, data: Json) -> None:
+        assert self._fd >= 0, "written to after it was closed"
         if self._refused:
             return
         t_s = self._t_s()
@@ -162,33 +163,6 @@ class EventLog:
             if self._fd >= 0:
                 os.close(self._fd)
                 self._fd = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Heartbeat:
-    """A thread that writes `beat` wherever a log was silent for `quiet_limit_s`."""
-
-    def __init__(self, log: EventLog, quiet_limit_s: float = QUIET_LIMIT_S) -> None:
-        """Start the thread."""
-        self._log, self._quiet_limit_s = log, quiet_limit_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-        self._thread.start()
-
-    def _beat(self) -> None:
-        # A look every fifth of the limit, and a beat after four: the silence ends before the fifth is over.
-        while not self._stop.wait(self._quiet_limit_s / 5):
-            self._log.beat(self._quiet_limit_s * 4 / 5)
-
-    def close(self) -> None:
-        """Stop and join the thread; call before the log is closed."""
-        self._stop.set()
-        self._thread.join()
 
     def __enter__(self) -> Self:
         return self

@@ -42,6 +42,8 @@ class AttemptFold:
 class _EpochFold:
     """One epoch, over all attempts that trained a part of it."""
 
+    planned_steps: int
+    steps: int = 0
     images: int = 0
     window_s: float = 0.0
     loss_sum: float | None = 0.0
@@ -52,6 +54,7 @@ class _EpochFold:
     known: Spent | None = None
 
     def add(self, data: Data) -> None:
+        self.steps += data["step"] - data["first_step"]
         self.images += data["images"]
         self.window_s += data["window_s"]
         if self.loss_sum is not None:
@@ -165,13 +168,13 @@ class Fold:
             return
         self.steps_done = step
         self.skipped_steps += data["skipped_steps"]
-        fold = self._epochs.setdefault(epoch, _EpochFold())
+        num_steps = attempt.started["epochs"][epoch]["steps"]
+        fold = self._epochs.setdefault(epoch, _EpochFold(planned_steps=num_steps))
         fold.add(data)
         if step == end:
             fold.ended = self.timeline.spent()
         self._phase(data["phase_index"]).add(data)
-        start = end - attempt.started["epochs"][epoch]["steps"]
-        self.progress.add(self.timeline.training_s, epoch + (step - start) / (end - start), data)
+        self.progress.add(self.timeline.training_s, epoch + 1 - (end - step) / num_steps, data)
 
     def _phase(self, phase_index: int) -> _PhaseFold:
         return self._phases.setdefault(phase_index, _PhaseFold(started={}))
@@ -207,6 +210,11 @@ class Fold:
         """No event follows."""
         self._close_attempt()
         self.timeline.close()
+
+    def part_recorded(self) -> list[int]:
+        """Epochs, from 1, that were trained to their end while some of their steps left no trace."""
+        ended = ((epoch, fold) for epoch, fold in sorted(self._epochs.items()) if fold.ended is not None)
+        return [epoch + 1 for epoch, fold in ended if fold.steps < fold.planned_steps]
 
     def epoch_rows(self) -> tuple[EpochRow, ...]:
         """One row for each epoch trained to its end."""

@@ -26,9 +26,19 @@ def data_remarks(started: Mapping[str, Any]) -> Iterator[str]:
     if {key: started[key] for key in ILSVRC2012} != ILSVRC2012:
         yield f"not the full ILSVRC2012 set ({count(classes)} classes, {count(train)} and {count(val)} images)"
     if not top5_means_something(classes):
-        yield f"top-5 means nothing with {plural(classes, 'class').replace('classs', 'classes')}: it claims no target"
+        yield f"top-5 means nothing with {plural(classes, 'class', 'classes')}: it claims no target"
     elif classes <= TOP5_WEAK_CLASSES:
         yield f"top-5 tests little with {classes} classes: {500 / classes:.0f} % is reached by guessing"
+
+
+def row_remarks(rows: tuple[EpochRow, ...], part_recorded: list[int]) -> Iterator[str]:
+    """Epochs whose record is not whole, because the log of an attempt was cut before its steps were lost."""
+    known = {row.epoch for row in rows}
+    lost = [epoch for epoch in range(1, max(known, default=0)) if epoch not in known]
+    if lost:
+        yield f"no row for {_epochs(lost)}: the log of the attempt that trained it ends before it does"
+    if part_recorded:
+        yield f"some steps of {_epochs(part_recorded)} are not recorded: loss and speed are those of the others"
 
 
 def validation_remarks(rows: tuple[EpochRow, ...]) -> Iterator[str]:
@@ -46,10 +56,6 @@ def validation_remarks(rows: tuple[EpochRow, ...]) -> Iterator[str]:
     invalid = [row.epoch for row in rows if row.validation and not row.validation["valid"]]
     if invalid:
         yield f"the validation of {_epochs(invalid)} is not valid: the network's outputs were not finite"
-    known = {row.epoch for row in rows}
-    lost = [epoch for epoch in range(1, max(known, default=0)) if epoch not in known]
-    if lost:
-        yield f"no row for {_epochs(lost)}: the log of the attempt that trained it ends before it does"
 
 
 def attempt_remarks(attempts: tuple[Attempt, ...], sites: list[Mapping[str, Any]]) -> Iterator[str]:

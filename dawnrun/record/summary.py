@@ -153,6 +153,7 @@ def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
         failures=failures,
         remarks=(
             *remarks.data_remarks(last),
+            *remarks.row_remarks(epochs, fold.part_recorded()),
             *remarks.validation_remarks(epochs),
             *remarks.attempt_remarks(attempts, [start.get("site", {}) for start in starts]),
             *remarks.trouble_remarks(fold.skipped_steps, len(bad_images), failures),
@@ -169,14 +170,11 @@ def _status_remarks(status: Status, reason: str) -> Iterator[str]:
 def _crossings(rows: Sequence[EpochRow], target: Mapping[str, Any], num_classes: int | None) -> Iterator[Crossing]:
     """The first validation at or above each threshold, in the order of steps; `target` needs all of them at once."""
     wanted = {name: float(target[name]) for name in ("top5", "top1") if target.get(name) is not None}
-    if not remarks.top5_means_something(num_classes):
-        wanted_alone = {name: percent for name, percent in wanted.items() if name != "top5"}
-    else:
-        wanted_alone = wanted
-    if wanted and wanted_alone == wanted:
+    meaningless = {"top5"} if not remarks.top5_means_something(num_classes) else set()
+    if wanted and not meaningless & wanted.keys():
         yield from _first_reaching("target", wanted, rows)
     for name in ("top5", "top1"):
-        if name in wanted_alone:
+        if name in wanted and name not in meaningless:
             yield from _first_reaching(name, {name: wanted[name]}, rows)
 
 

@@ -1,0 +1,254 @@
+"""Charts of one or more runs as SVG texts; the only module that imports matplotlib.
+
+Figures are made without pyplot, so no display and no backend setting matters, and the same runs give the same bytes.
+Text in charts is our own (runs are `run 1`, `run 2`), so no name of the user's is ever drawn.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from dawnrun.clock import SPAN_KINDS, SpanKind, elapsed_s
+from dawnrun.record.summary import EpochRow, ProgressPoint, RunSummary
+from dawnrun.report.words import accuracy_name, thresholds
+
+Runs = Sequence[RunSummary]
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dawnrun",
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+    "axes.formatter.useoffset": False,
+}
+# Okabe and Ito's colours, told apart by colour-blind readers; dashes and hatches tell them apart without colour.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":")
+_SPAN_LOOK: dict[SpanKind, tuple[str, str]] = {
+    "initialise": ("#E69F00", "//"),
+    "data_setup": ("#56B4E9", "\\\\"),
+    "training": ("#0072B2", ""),
+    "validation": ("#009E73", ".."),
+    "checkpoint": ("#CC79A7", "xx"),
+    "idle": ("#999999", "--"),
+}
+_MAX_POINTS = 600
+
+
+def accuracy_over_time(runs: Runs) -> str:
+    """Top-5 and top-1 in percent over DAWNBench's clock, with the target and where it was crossed."""
+    unit_s, unit = _time_unit(max((elapsed_s(run.spent, "dawnbench") for run in runs), default=0.0))
+    return _accuracy(runs, lambda row: elapsed_s(row.spent, "dawnbench") / unit_s, f"{unit} (dawnbench clock)")
+
+
+def accuracy_over_epochs(runs: Runs) -> str:
+    """Top-5 and top-1 in percent over epochs."""
+    return _accuracy(runs, lambda row: row.epoch, "epochs", whole=True)
+
+
+def schedule(runs: Runs) -> str:
+    """Learning rate, momentum, image size and batch size over epochs, as they were used."""
+    figure, axes = _panels(4, height_in=5.4)
+    for number, run in enumerate(runs):
+        points = _thinned(run.progress)
+        colour, dash = _look(number)
+        for panel, name in ((axes[0], "lr"), (axes[1], "momentum")):
+            panel.plot([p.epoch for p in points], [getattr(p, name) for p in points], dash, color=colour)
+        for panel, name in ((axes[2], "image_size"), (axes[3], "global_batch_size")):
+            xs, ys = _steps(run, name)
+            panel.plot(xs, ys, dash, color=colour, label=f"run {number + 1}")
+    for panel, title in zip(axes, ("learning rate", "momentum", "image size, px", "global batch size"), strict=True):
+        panel.set_title(title)
+        panel.set_ylim(0, 1.15 * panel.dataLim.y1 if panel.dataLim.y1 > 0 else 1)
+    _whole_epochs(axes[-1])
+    axes[-1].set_xlabel("epochs")
+    _run_legend(figure, axes[-1], runs)
+    return _svg(figure)
+
+
+def loss_over_epochs(runs: Runs) -> str:
+    """Training loss over epochs, each point a window of steps."""
+    figure, (axes,) = _panels(1)
+    for number, run in enumerate(runs):
+        losses = [(point.epoch, point.loss) for point in _thinned(run.progress) if point.loss is not None]
+        colour, dash = _look(number)
+        axes.plot([x for x, _ in losses], [y for _, y in losses], dash, color=colour, label=f"run {number + 1}")
+    _whole_epochs(axes)
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("training loss")
+    _run_legend(figure, axes, runs)
+    return _svg(figure)
+
+
+def speed_over_time(runs: Runs) -> str:
+    """Images per second of each window over training time, and each phase's mean."""
+    figure, (axes,) = _panels(1)
+    unit_s, unit = _time_unit(max((run.spent.get("training", 0.0) for run in runs), default=0.0))
+    for number, run in enumerate(runs):
+        points = _thinned(run.progress)
+        colour, dash = _look(number)
+        xs, ys = [p.training_s / unit_s for p in points], [p.images_per_second for p in points]
+        axes.plot(xs, ys, ".", color=colour, markersize=3, alpha=0.5)
+        end_s = 0.0
+        for phase in run.phases:
+            start_s, end_s = end_s, end_s + phase.training_s
+            if phase.images_per_second is not None:
+                spread = [start_s / unit_s, end_s / unit_s]
+                label = f"run {number + 1}" if phase is run.phases[0] else None
+                axes.plot(spread, [phase.images_per_second] * 2, dash, color=colour, label=label)
+                if len(runs) == 1:
+                    size = f"{phase.image_size} px"
+                    axes.annotate(size, (sum(spread) / 2, phase.images_per_second), (0, 4), ha="center",
+                                  textcoords="offset points", fontsize=8.5)  # fmt: skip
+    axes.set_ylim(0, 1.15 * axes.dataLim.y1 if axes.dataLim.y1 > 0 else 1)
+    axes.set_xlabel(f"{unit} of training")
+    axes.set_ylabel("images per second")
+    _run_legend(figure, axes, runs)
+    return _svg(figure)
+
+
+def time_spent(runs: Runs) -> str:
+    """Where the whole run's time went: one bar a run, cut into kinds of span."""
+    figure, (axes,) = _panels(1, height_in=1.7 + 0.35 * len(runs))
+    unit_s, unit = _time_unit(max((sum(run.spent.values()) for run in runs), default=0.0))
+    left = [0.0] * len(runs)
+    for kind in SPAN_KINDS:
+        widths = [run.spent.get(kind, 0.0) / unit_s for run in runs]
+        if any(widths):
+            colour, hatch = _SPAN_LOOK[kind]
+            axes.barh(range(len(runs)), widths, 0.6, left, color=colour, hatch=hatch, label=kind,
+                      edgecolor="white", linewidth=0.5)  # fmt: skip
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+    several = range(len(runs)) if len(runs) > 1 else range(0)
+    axes.set_yticks(several, [f"run {number + 1}" for number in several])
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    axes.set_xlabel(unit)
+    _legend(figure, axes, ncols=3)
+    return _svg(figure)
+
+
+CHARTS: tuple[tuple[str, str, Callable[[Runs], str]], ...] = (
+    ("accuracy-over-time", "Accuracy over time", accuracy_over_time),
+    ("accuracy-over-epochs", "Accuracy over epochs", accuracy_over_epochs),
+    ("schedule", "Rates and sizes over epochs", schedule),
+    ("loss", "Training loss", loss_over_epochs),
+    ("speed", "Speed over training time, and each phase's mean", speed_over_time),
+    ("time-spent", "Where the time went", time_spent),
+)
+"""Name, title and function of every chart, in the order of the page."""
+
+
+def draw(chart: Callable[[Runs], str], runs: Runs) -> str:
+    """One chart's SVG text, with our style and none of the user's matplotlib settings."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        return chart(runs)
+
+
+def _accuracy(runs: Runs, x: Callable[[EpochRow], float], x_label: str, *, whole: bool = False) -> str:
+    """Accuracies of validated epochs over `x`."""
+    figure, (axes,) = _panels(1, height_in=3.4)
+    for number, run in enumerate(runs):
+        colour, dash = _look(number)
+        label = f"run {number + 1}, " if len(runs) > 1 else ""
+        top5 = [(x(row), row.top5) for row in run.epochs if row.top5 is not None]
+        top1 = [(x(row), row.top1) for row in run.epochs if row.top1 is not None]
+        axes.plot([t for t, _ in top5], [y for _, y in top5], f"o{dash}", color=colour, label=f"{label}top-5")
+        axes.plot([t for t, _ in top1], [y for _, y in top1], "s:", color=colour, mfc="white", label=f"{label}top-1")
+        crossing = run.crossing()
+        crossed = next((row for row in run.epochs if crossing and row.epoch == crossing.epoch), None)
+        if crossing is not None and crossed is not None:
+            axes.plot([x(crossed)], [crossing.top5], "*", color=colour, markersize=13, mec="black", zorder=5)
+            axes.axvline(x(crossed), color=colour, linewidth=0.8, linestyle=":")
+    for name, value in sorted({item for run in runs for item in thresholds(run).items()}, reverse=True):
+        label = f"target: {accuracy_name(name)} of {value:g} %"
+        axes.axhline(value, color="#444444", linewidth=1, linestyle="--" if name == "top5" else ":", label=label)
+    axes.set_ylim(0, 102)
+    axes.set_xlim(left=0)
+    if whole:
+        _whole_epochs(axes)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel("accuracy, %")
+    _legend(figure, axes, ncols=2 if len(runs) <= 2 else 3)
+    return _svg(figure)
+
+
+def _panels(number: int, *, height_in: float = 3.0) -> tuple[Figure, list[Axes]]:
+    """A figure with panels below one another that share their x axis; narrow, to be readable on a telephone."""
+    figure = Figure(figsize=(4.9, height_in), layout="constrained")
+    grid = figure.subplots(number, 1, sharex=True, squeeze=False)
+    return figure, [row[0] for row in grid]
+
+
+def _whole_epochs(axes: Axes) -> None:
+    """Epochs are counted in whole numbers."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _run_legend(figure: Figure, axes: Axes, runs: Runs) -> None:
+    """Which line is which run, where there are several."""
+    if len(runs) > 1:
+        _legend(figure, axes, ncols=4)
+
+
+def _legend(figure: Figure, axes: Axes, *, ncols: int) -> None:
+    """A legend above the panels, where something has a label."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=ncols)
+
+
+def _look(number: int) -> tuple[str, str]:
+    """Colour and dashes of a run."""
+    return _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
+
+
+def _time_unit(longest_s: float) -> tuple[float, str]:
+    """Seconds in the unit that suits the longest time, and its name."""
+    if longest_s < 180:
+        return 1.0, "seconds"
+    return (60.0, "minutes") if longest_s < 7200 else (3600.0, "hours")
+
+
+def _thinned(points: Sequence[ProgressPoint]) -> list[ProgressPoint]:
+    """At most about 600 points, each phase's last and first kept, so that a long run's page stays small."""
+    stride = max(1, -(-len(points) // _MAX_POINTS))
+    turns = {i for i, (a, b) in enumerate(pairwise(points)) if a.image_size != b.image_size}
+    kept = {*range(0, len(points), stride), *turns, *(i + 1 for i in turns), len(points) - 1} - {-1}
+    return [points[i] for i in sorted(kept)]
+
+
+def _steps(run: RunSummary, name: str) -> tuple[list[float], list[float]]:
+    """A phase's value from the start of its first epoch to the end of its last."""
+    xs = [float(x) for phase in run.phases for x in (phase.first_epoch - 1, phase.last_epoch)]
+    return xs, [float(getattr(phase, name)) for phase in run.phases for _ in range(2)]
+
+
+def _svg(figure: Figure) -> str:
+    """The figure's SVG text, without a date."""
+    text = io.StringIO()
+    FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})  # type: ignore[no-untyped-call]
+    return text.getvalue()

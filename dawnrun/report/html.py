@@ -1,0 +1,95 @@
+"""One HTML page about one or more runs that needs no network: styles and charts are inside it, scripts there are none."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dawnrun import __version__
+from dawnrun.clock import RULES
+from dawnrun.record.summary import RunSummary
+from dawnrun.report import rows, words
+
+
+def html_page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
+    """The page's text, and a warning for each chart that could not be drawn; the page then says so in its place."""
+    charts, warnings = _charts(summaries)
+    environment = Environment(
+        loader=PackageLoader("dawnrun.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template("report.html.j2").render(
+        version=__version__,
+        charts=charts,
+        runs=[_run(summary) for summary in summaries],
+        names=[rows.run_name(summary) for summary in summaries],
+        comparison=rows.comparison(summaries) if len(summaries) > 1 else [],
+        rules=RULES,
+        rule_meaning=words.RULE_MEANING,
+        phase_columns=rows.PHASE_COLUMNS,
+        epoch_columns=rows.EPOCH_COLUMNS,
+        attempt_columns=rows.ATTEMPT_COLUMNS,
+    )
+    return page, tuple(warnings)
+
+
+def _charts(summaries: Sequence[RunSummary]) -> tuple[list[dict[str, str]], list[str]]:
+    """Title and data address of every chart (no address for one that failed), and the failures."""
+    try:
+        from dawnrun.report.charts import CHARTS, draw
+    except Exception as error:  # noqa: BLE001 - a broken plotting library must not cost the report
+        return [], [f"no charts: {type(error).__name__}: {error}"]
+    charts: list[dict[str, str]] = []
+    warnings = []
+    for name, title, chart in CHARTS:
+        chart_entry = {"name": name, "title": title, "address": ""}
+        try:
+            svg = draw(chart, summaries).encode()
+            chart_entry["address"] = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+        except Exception as error:  # noqa: BLE001 - whatever a chart fails by, the figures are still there
+            warnings.append(f"chart {name} could not be drawn: {type(error).__name__}: {error}")
+        charts.append(chart_entry)
+    return charts, warnings
+
+
+def _run(summary: RunSummary) -> dict[str, Any]:
+    """What the page says about one run."""
+    crossing = summary.crossing()
+    started = summary.started
+    return {
+        "name": rows.run_name(summary),
+        "outcome": words.outcome(summary),
+        "reached": crossing is not None,
+        "crossing_epoch": "" if crossing is None else str(crossing.epoch),
+        "target_clock": rows.target_clock(summary),
+        "whole_clock": rows.whole_clock(summary),
+        "facts": rows.facts(summary),
+        "remarks": [words.plain(remark) for remark in summary.remarks],
+        "phases": [rows.phase_cells(row) for row in summary.phases],
+        "epochs": [rows.epoch_cells(row) for row in summary.epochs],
+        "attempts": [rows.attempt_cells(attempt) for attempt in summary.attempts],
+        "settings": [
+            ("Machine", list(_leaves(started.get("machine") or {}))),
+            ("Versions", [*_leaves(started.get("versions") or {}), ("commit", str(started.get("git_commit")))]),
+            ("Start-up, seconds", [(name, f"{value:.2f}") for name, value in summary.startup_s.items()]),
+            ("Recipe as it ran", list(_leaves(summary.recipe))),
+            ("Site", list(_leaves(summary.site))),
+        ],
+    }
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every value of nested mappings and lists with its place, as `lr.segments[0].start`."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _leaves(item, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{place}[{number}]")
+    else:
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else "-" if value is None else str(value)
+        yield words.plain(place), words.plain(shown) or "-"

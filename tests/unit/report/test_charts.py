@@ -1,0 +1,55 @@
+"""Charts: drawn without a display, the same every time, with our own words only."""
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import matplotlib as mpl
+import pytest
+from report_samples import sample, sample_progress
+
+from dawnrun.report.charts import CHARTS, draw
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "</svg><script>$\\frac{\x1b"
+NOTHING = sample((), status="running", reason="", phases=(), progress=(), spent={}, images_per_second=None)
+
+
+def words(svg: str) -> str:
+    return " ".join(text for element in ET.fromstring(svg).iter(f"{SVG}text") for text in element.itertext())
+
+
+@pytest.mark.parametrize(("name", "chart"), [(name, chart) for name, _, chart in CHARTS])
+def test_every_chart_is_deterministic_and_complete(name, chart):
+    """Twice the same bytes, no date, no name of the user's; a run without rows and eight runs can be drawn too."""
+    svg = draw(chart, [sample(name=HOSTILE, path=HOSTILE)])
+    assert svg == draw(chart, [sample()])
+    assert "dc:date" not in svg
+    assert "script" not in svg
+    ET.fromstring(draw(chart, [NOTHING]))
+    assert "run 8" in words(draw(chart, [sample()] * 8))
+
+
+def test_target_and_crossing_are_marked():
+    reached, unmarked = (draw(CHARTS[0][2], [run]) for run in (sample(), replace(sample(), crossings=())))
+    for svg in (reached, unmarked):
+        assert "target: top-5 of 93 %" in words(svg)
+        assert "minutes (dawnbench clock)" in words(svg)
+    # Markers are <use> elements: the star is one more.
+    assert reached.count("<use") == unmarked.count("<use") + 1
+
+
+def test_the_users_settings_change_nothing(monkeypatch):
+    """C40: whatever backend and style the user has set, and what was set before stays."""
+    before = draw(CHARTS[0][2], [sample()])
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "path")
+    monkeypatch.setitem(mpl.rcParams, "axes.titlesize", 40)
+    assert draw(CHARTS[0][2], [sample()]) == before
+    assert mpl.rcParams["svg.fonttype"] == "path"
+
+
+def test_long_runs_stay_small():
+    """A run of 20,000 windows makes a page of about the same size as one of 600."""
+    many = [replace(point, step=i, epoch=i / 500) for i, point in enumerate(sample_progress(2000))]
+    long_run = replace(sample(), progress=tuple(many))
+    assert len(many) == 20_000
+    assert all(len(draw(chart, [long_run])) < 150_000 for _, _, chart in CHARTS)

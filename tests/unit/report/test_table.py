@@ -1,0 +1,76 @@
+"""The report on a terminal."""
+
+import io
+
+import pytest
+from report_samples import sample, sample_attempt
+from rich.console import Console
+
+from dawnrun.report.table import terminal_report
+
+HOSTILE = "x\x1b[31m[bold]<b>\r\n\u202e\x07:smile:"
+
+
+def shown(summaries, width=80, **options) -> str:
+    out = Console(width=width, file=io.StringIO(), markup=False, highlight=False, **options)
+    out.print(terminal_report(summaries, width=width))
+    return out.file.getvalue()
+
+
+def test_headline_clocks_and_epochs():
+    """C36, C37: four clocks with their parts, the first crossing, one row an epoch."""
+    said = shown([sample()])
+    assert said.splitlines()[0].startswith("sample: target reached: top-5 of 93 % in epoch 2")
+    assert said.splitlines()[-1] == said.splitlines()[0]
+    times = next(line.split() for line in said.splitlines() if "time to target" in line)
+    assert times[3:] == ["0:12:00", "0:12:20", "0:12:00", "0:12:20"]
+    assert "validation             -      20.0 s           -       20.0 s" in said
+    assert "78.34 USD (391.68 USD/h for 16 nodes)" in said
+    assert "epochs 1-4: 128 px centre crop of 146 px; 50,000 images, 8 processes" in " ".join(said.split())
+    assert "published run, some of its settings are not" in said
+
+
+def test_not_reached_has_no_time():
+    """C37."""
+    said = shown([sample((90, 92.81))])
+    assert "target not reached: top-5 of 93 %; best top-5 92.81 % in epoch 2 (0.19" in said
+    times = next(line for line in said.splitlines() if "time to target" in line)
+    assert times.count("not reached") == 4
+    assert "no cost to the target" in said
+
+
+def test_remarks_and_attempts():
+    """C19: what the record remarks is shown."""
+    attempts = (sample_attempt(1, 150), sample_attempt(2, 400, lost_steps=50, idle_s=30.0))
+    said = shown([sample(remarks=("not the full ILSVRC2012 set",), attempts=attempts)])
+    assert "note: not the full ILSVRC2012 set" in said
+    assert "2 attempts, 50 steps lost and redone, 30.0 s between them" in said
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_fits_the_width_without_control_characters(width):
+    """C44: nothing but printable text, no line wider than the terminal, whatever the names."""
+    runs = [sample(name=HOSTILE, path=HOSTILE, remarks=(HOSTILE,))] * 5
+    for said in (shown(runs[:1], width), shown(runs, width)):
+        assert all(len(line) <= width for line in said.splitlines())
+        assert all(char.isprintable() or char == "\n" for char in said)
+        assert "[bold]" in said or "[31m" in said
+
+
+def test_runs_side_by_side():
+    said = shown([sample(path="runs/first"), sample((90, 91), path="runs/second")])
+    head = next(line for line in said.splitlines() if line.split()[:1] == ["run"])
+    assert head.split() == ["run", "first", "second"]
+    line = next(line for line in said.splitlines() if "time, dawnbench" in line)
+    assert line.split()[2:] == ["0:12:00", "-"]
+
+
+def test_many_runs_are_stacked():
+    said = shown([sample(path=f"runs/run{i}") for i in range(7)])
+    assert all(f"run{i}" in said for i in range(7))
+    assert said.count("time, dawnbench") == 3
+
+
+def test_a_live_run_says_so():
+    said = shown([sample((90,), status="running", reason="", total_epochs=9)])
+    assert "still running, 1 of 9 epochs done: figures are those so far" in said
