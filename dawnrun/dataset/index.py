@@ -1,11 +1,22 @@
 """Which images a split of a data set holds: names, labels, widths and heights, found once and cached."""
 
-from collections.abc import Mapping
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dawnrun.dataset.decode import UnreadableImageError, printable, read_size
+from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, find_split, listed, scan_split
+from dawnrun.dataset.size_cache import SizeCache, default_cache_dir
+from dawnrun.errors import DataError
+from dawnrun.text import plural
+
+_CHUNK = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -13,8 +24,10 @@ class DatasetIndex:
     """One split (train or val) of a data set in class folders.
 
     `names[i]` is the path of image i below `folder`, with forward slashes; `labels` int32[n] index `classes`
-    (sorted as text); `widths` and `heights` int32[n] are pixels as stored, orientation tags ignored.
+    (sorted as text); `widths` and `heights` int32[n] are pixels as stored, orientation tags ignored, both 0 where
+    the header is unreadable and the caller allowed it.
     `fingerprint` is a SHA-256 over classes, names, sizes in bytes, widths and heights.
+    `remarks` counts what was passed over: hidden_files, other_files, images_outside_class_folders, link_cycles.
     """
 
     folder: Path
@@ -29,3 +42,131 @@ class DatasetIndex:
     def __len__(self) -> int:
         """Number of images."""
         return len(self.names)
+
+    def path(self, image: int) -> str:
+        """Path of an image's file."""
+        return f"{self.folder}/{self.names[image]}"
+
+    def class_name(self, image: int) -> str:
+        """Class of an image, as text that can be printed."""
+        return printable(self.classes[self.labels[image]])
+
+
+def build_index(
+    root: Path,
+    split: Split,
+    *,
+    cache_dir: Path | None = None,
+    max_bad: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> DatasetIndex:
+    """Find every image of `split` below `root`; headers of new and changed files are read, others come from the cache.
+
+    `cache_dir`: where sizes are kept (default: see `default_cache_dir`); a damaged or unwritable cache is passed
+    over. Up to `max_bad` images with unreadable headers are kept with width and height 0. `progress(done, total)` is
+    told of the headers read. Raises DataError.
+    """
+    folder = find_split(root, split)
+    scan = scan_split(folder)
+    _refuse_unusable(scan)
+    cache = SizeCache(cache_dir or default_cache_dir(), folder)
+    sizes = cache.look_up(scan)
+    missing = np.flatnonzero(sizes[:, 0] == 0)
+    reasons: dict[int, str] = {}
+    for image, (width, height), reason in _read_sizes(scan, missing, progress):
+        sizes[image] = width, height
+        if reason:
+            reasons[image] = reason
+    if len(missing) > len(reasons):
+        cache.store(scan, sizes)
+    if len(reasons) > max_bad:
+        raise _unreadable(scan, reasons, max_bad=max_bad, root=root)
+    widths, heights = np.ascontiguousarray(sizes[:, 0]), np.ascontiguousarray(sizes[:, 1])
+    return DatasetIndex(
+        folder=folder,
+        classes=scan.classes,
+        names=scan.names,
+        labels=scan.labels,
+        widths=widths,
+        heights=heights,
+        fingerprint=_fingerprint(scan, widths, heights),
+        remarks=scan.remarks,
+    )
+
+
+def check_same_classes(train: DatasetIndex | Scan, val: DatasetIndex | Scan) -> None:
+    """Raise DataError that shows the first difference unless both have the same class list."""
+    if train.classes == val.classes:
+        return
+    here, there = set(train.classes), set(val.classes)
+    where = {name: train.folder if name in here else val.folder for name in here ^ there}
+    first = min(where)
+    other = val.folder if first in here else train.folder
+    raise DataError(
+        f"class lists differ: {len(train.classes):,} classes in {printable(train.folder)}, "
+        f"{len(val.classes):,} in {printable(val.folder)}\n"
+        f"    first difference: {printable(first)} is in {printable(where[first])} but not in {printable(other)} "
+        f"({len(where):,} in all)"
+    )
+
+
+def _refuse_unusable(scan: Scan) -> None:
+    """Raise DataError that lists links that lead nowhere and class folders without images."""
+    parts = []
+    if scan.dangling:
+        parts.append(f"{plural(len(scan.dangling), 'link')} leading nowhere:\n{listed(scan.dangling, noun='links')}")
+    if scan.empty:
+        no_image = f"{plural(len(scan.empty), 'class folder')} without an image ({', '.join(EXTENSIONS)})"
+        parts.append(f"{no_image}:\n{listed(scan.empty, noun='folders')}\n    fill or remove them")
+    if parts:
+        raise DataError("\n".join(parts))
+
+
+def _read_sizes(
+    scan: Scan, images: NDArray[np.int64], progress: Callable[[int, int], None] | None
+) -> Iterator[tuple[int, tuple[int, int], str]]:
+    """Image, (width, height) and the reason if that is unreadable, in order; on threads, for slow disks."""
+
+    def read(chunk: NDArray[np.int64]) -> list[tuple[int, tuple[int, int], str]]:
+        return [_read_one(image, scan.path(image)) for image in chunk.tolist()]
+
+    chunks = [images[first : first + _CHUNK] for first in range(0, len(images), _CHUNK)]
+    done = 0
+    with ThreadPoolExecutor(min(16, 2 * (os.cpu_count() or 1))) as pool:
+        for found in pool.map(read, chunks):
+            yield from found
+            done += len(found)
+            if progress:
+                progress(done, len(images))
+
+
+def _read_one(image: int, path: str) -> tuple[int, tuple[int, int], str]:
+    try:
+        return image, read_size(path), ""
+    except UnreadableImageError as error:
+        return image, (0, 0), str(error)
+
+
+def _fingerprint(scan: Scan, widths: NDArray[np.int32], heights: NDArray[np.int32]) -> str:
+    """SHA-256, as documented in DatasetIndex; the same on every machine."""
+    digest = hashlib.sha256()
+    for texts in (scan.classes, scan.names):
+        digest.update(b"%d\n" % len(texts))
+        digest.update(b"\0".join(map(os.fsencode, texts)))
+    for numbers in (scan.sizes, widths, heights):
+        digest.update(numbers.astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _unreadable(scan: Scan, reasons: Mapping[int, str], *, max_bad: int, root: Path) -> DataError:
+    """The error that names unreadable images."""
+    bad = [
+        f"{printable(scan.path(image))} (class {scan.class_name(image)}): {reason}"
+        for image, reason in sorted(reasons.items())
+    ]
+    return DataError(
+        f"{plural(len(bad), 'unreadable image')}, {max_bad:,} allowed:\n"
+        f"{listed(bad, noun='images')}\n"
+        f"    list all of them: dawnrun data check {printable(root)}\n"
+        "    go on without them, in training only: input.max_bad_images in the recipe"
+    )

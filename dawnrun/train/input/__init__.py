@@ -1,13 +1,16 @@
 """Pixels for the trainer: the contract every decoder keeps, and the choice of one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
+from dawnrun.dataset.decode import BadImage
+from dawnrun.dataset.index import DatasetIndex
+from dawnrun.dataset.views import view_shapes
 from dawnrun.recipe.schedule import StepPlan
-from dawnrun.recipe.schema import View
+from dawnrun.recipe.schema import Recipe, View
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,9 +35,54 @@ class InputPipeline(Protocol):
         ...
 
     def validation(self, view: View, image_size: int) -> Iterator[Batch]:
-        """This process's share of the validation images, each once; the last batch may be smaller."""
+        """The process's share of the validation images, each once; the last batch may be smaller."""
         ...
 
     def close(self) -> None:
         """Stop the threads; may be called twice."""
         ...
+
+
+def open_input(
+    recipe: Recipe,
+    *,
+    train_sets: Mapping[str, DatasetIndex],
+    validation_set: DatasetIndex,
+    rank: int,
+    world_size: int,
+    num_threads: int,
+    device: torch.device,
+    on_bad_image: Callable[[BadImage], None],
+) -> InputPipeline:
+    """Allocate the buffers for every batch of the recipe and start `num_threads` decode threads.
+
+    `train_sets` has an index for each data set that the phases name; `on_bad_image` is called in the thread that
+    iterates, once for each image replaced.
+    """
+    # Imported here because it imports this module's types.
+    from dawnrun.train.input.ahead import Capacity
+    from dawnrun.train.input.vision import VisionInput
+
+    largest_view = max(
+        width * height for phase in recipe.phases for width, height in view_shapes(phase.validation, phase.image_size)
+    )
+    largest_batch = max(phase.per_device_batch_size for phase in recipe.phases)
+    return VisionInput(
+        train_sets=train_sets,
+        validation_set=validation_set,
+        seed=recipe.seed,
+        flip=recipe.input.flip,
+        aspect_ratio=recipe.input.aspect_ratio,
+        last_batch=recipe.input.last_batch,
+        max_bad_images=recipe.input.max_bad_images,
+        on_bad_image=on_bad_image,
+        rank=rank,
+        world_size=world_size,
+        num_threads=num_threads,
+        device=device,
+        validation_batch_size=recipe.validation.batch_size,
+        training_capacity=Capacity(
+            max(phase.per_device_batch_size * phase.image_size**2 for phase in recipe.phases), largest_batch
+        ),
+        validation_capacity=Capacity(recipe.validation.batch_size * largest_view, recipe.validation.batch_size),
+    )

@@ -1,0 +1,66 @@
+"""`dawnrun data`: makes and checks data sets."""
+
+from pathlib import Path
+
+import click
+
+from dawnrun.cli.console import progress
+from dawnrun.errors import DataError
+from dawnrun.text import count, plural
+
+FOLDER = click.Path(path_type=Path)
+
+
+@click.group()
+def data() -> None:
+    """Make and check data sets."""
+
+
+@data.command()
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Other pictures for each.")
+def demo(folder: Path, seed: int) -> None:
+    """Draw the demo data set, 30 classes of coloured shapes, into DIR.
+
+    The same bytes for a seed. A complete set that is there already is kept; anything else in DIR is left alone.
+    """
+    from dawnrun.dataset.demo import COLOURS, SHAPES, TRAIN_PER_CLASS, VAL_PER_CLASS, write_demo
+
+    is_new = write_demo(folder, seed=seed)
+    num_classes = len(COLOURS) * len(SHAPES)
+    sizes = (
+        f"{count(num_classes * TRAIN_PER_CLASS)} training and {count(num_classes * VAL_PER_CLASS)} validation images"
+    )
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {sizes} in {num_classes} classes: {folder.absolute()}")
+
+
+@data.command()
+@click.argument("folder", metavar="DIR", type=FOLDER)
+def check(folder: Path) -> None:
+    """Decode every image below DIR to its last byte and list everything that is wrong.
+
+    Unreadable files with class and reason, class folders that are there twice, links that lead nowhere, and classes
+    that train and val do not share. Ends with exit code 3 if there is any.
+    """
+    from dawnrun.dataset.check import check_images, list_splits
+    from dawnrun.dataset.decode import printable
+
+    scans, problems = list_splits(folder)
+    for split, scan in scans.items():
+        size = f"{plural(len(scan.names), 'image')} in {count(len(scan.classes))} classes"
+        click.echo(f"{split}: {size}: {printable(scan.folder)}")
+    with progress("decoding", sum(len(scan.names) for scan in scans.values())) as advance:
+        result = check_images(scans, advance)
+    for remark in result.remarks:
+        click.echo(f"remark: {remark}")
+    for problem in (*problems, *result.problems):
+        click.echo(f"problem: {problem}")
+    for bad in result.bad:
+        click.echo(f"unreadable: {bad}")
+    found = len(problems) + len(result.problems)
+    if found or result.bad:
+        raise DataError(
+            f"{printable(folder.absolute())}: {plural(len(result.bad), 'unreadable image')}, "
+            f"{plural(found, 'other problem')}; listed above"
+        )
+    click.echo("nothing wrong was found")
