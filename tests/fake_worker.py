@@ -60,7 +60,7 @@ def fail(error: BaseException, exit_code: int, step: int) -> None:
 
 def do_harm(step: int) -> None:
     """What FAKE asks of this rank, once a few steps are done."""
-    if step < 10 or HARMED != str(RANK):
+    if step < 10 or str(RANK) != HARMED:
         return
     if HARM == "raise":
         fail(ValueError("weights went missing"), 5, step)
@@ -84,7 +84,7 @@ def start() -> None:
         os.dup2(log.fileno(), 2)
     stubborn = HARM == "stubborn"
     signal.signal(signal.SIGTERM, signal.SIG_IGN if stubborn else lambda number, _: STOPPED.append(number))
-    if HARM == "late" and HARMED == str(RANK):
+    if HARM == "late" and str(RANK) == HARMED:
         time.sleep(14)
     (FOLDER / f"rank-{RANK:03d}.started").touch()
     print(f"fake worker {RANK} of {WORLD_SIZE} started", flush=True)
@@ -102,7 +102,14 @@ def follow() -> None:
 
 def lead(run: RunDir, attempt: int) -> int:
     target = 99.0 if HARM == "below" else 93.0
-    script = Script(run=run, time=RealTime(), step_s=0.05, eval_s=0.1, save_s=0.05, recipe=recipe_values(target={"top5": target, "top1": None, "stop": True}))
+    script = Script(
+        run=run,
+        time=RealTime(),
+        step_s=0.05,
+        eval_s=0.1,
+        save_s=0.05,
+        recipe=recipe_values(target={"top5": target, "top1": None, "stop": True}),
+    )
     script.attempt = attempt
     script._logs["trainer"] = run.log("trainer", attempt, t_s=lambda: script.time.seconds)
     saved = sorted(run.checkpoints.glob("step-*"))

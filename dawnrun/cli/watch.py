@@ -199,20 +199,20 @@ class Watch:
 
     def _look_for_silence(self) -> None:
         """Name the stage when it takes long; end the job when nothing has moved for the site's limit."""
-        quiet_s = self._narrator.quiet_s()
-        training = self._narrator.span == "training" and self._narrator.stepped
-        interval_s = SLOW_STEPS_S if training else SILENCE_S
-        if quiet_s < interval_s:
-            self._named_at = 0.0
+        if self.hung or self._stopping:
             return
-        site, missing = self._job.site, missing_ranks(self._job)
-        limit_s = site.hang_timeout_s * (1 if training else OUTSIDE_TRAINING)
-        if quiet_s > limit_s and not self.hung and not self._stopping:
+        site, quiet_s = self._job.site, self._narrator.quiet_s()
+        training = self._narrator.span == "training" and self._narrator.stepped
+        if quiet_s > site.hang_timeout_s * (1 if training else OUTSIDE_TRAINING):
             self.hung = True
             self._screen.say(f"no step for {quiet_s:.0f} s (hang_timeout_s is {site.hang_timeout_s:g}): ending the run")
             self._launcher.cancel("stacks")
-        elif quiet_s - self._named_at >= interval_s and not self.hung:
-            self._named_at = quiet_s
+            return
+        interval_s = SLOW_STEPS_S if training else SILENCE_S
+        if quiet_s < interval_s:
+            self._named_at = 0.0
+        elif quiet_s - self._named_at >= interval_s:
+            self._named_at, missing = quiet_s, missing_ranks(self._job)
             what = waiting_text(missing, site.world_size) if missing else self._narrator.stage()
             self._screen.say(f"{duration(self._narrator.so_far_s())}: {what}, nothing new for {quiet_s:.0f} s")
 

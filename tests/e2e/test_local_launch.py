@@ -226,7 +226,7 @@ def test_nothing_survives_the_command_line(place):
     place.wait_for("attempts/1/rank-000.started")
     time.sleep(1)
     process.kill()
-    process.wait()
+    finish(process, 15)
     place.wait_until_none_is_left(10)
     assert read_node(place.run_dir.attempt_dir(1))["reason"] == "lost"
     assert newest_checkpoint(place.run_dir.checkpoints) is not None
