@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "resume": ("dawnrun.cli.train", "resume", "Go on with a run from its newest checkpoint."),
     "report": ("dawnrun.cli.report", "report", "State the time to the target of one or more runs."),
     "plan": ("dawnrun.cli.plan", "plan", "Show what a recipe amounts to: sizes, batches, steps, rates."),
-    "validate": ("dawnrun.cli.train", "validate", "Measure the accuracy of a run or checkpoint."),
+    "validate": ("dawnrun.cli.validate", "validate", "Measure the accuracy of a run or checkpoint."),
     "recipe": ("dawnrun.cli.recipe", "recipe", "Check or show a recipe."),
     "data": ("dawnrun.cli.data", "data", "Make and check data sets."),
 }

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dawnrun.record.events import Event
 from dawnrun.recipe.schema import Recipe
+from dawnrun.record.events import Event
 from dawnrun.text import count, duration, size
 
 STAGES = {
@@ -40,9 +40,7 @@ class Pace:
         return self.train_s[near] / self.images[near] * (image_size / near) ** 2
 
 
-def remaining_s(
-    epochs: Sequence[Mapping[str, Any]], sizes: Sequence[int], step: int, pace: Pace
-) -> float | None:
+def remaining_s(epochs: Sequence[Mapping[str, Any]], sizes: Sequence[int], step: int, pace: Pace) -> float | None:
     """Seconds to the end of the last epoch; None while nothing is known.
 
     `epochs` as in `run.started`, `sizes[i]` is the image size of phase i, `step` counts the updates done.
@@ -125,8 +123,7 @@ class Narrator:
     def _phase_started(self, data: Mapping[str, Any]) -> list[str]:
         return [
             f"phase {data['phase_index'] + 1} of {len(self._sizes)} from epoch {data['epoch'] + 1}: "
-            f"{data['image_size']} px, batch {data['global_batch_size']} = {data['accumulate_steps']} x "
-            f"{data['per_device_batch_size']} a process, data set {data['dataset']}"
+            f"{data['image_size']} px, batch {data['global_batch_size']}, data set {data['dataset']}"
         ]
 
     def _startup(self, data: Mapping[str, Any]) -> list[str]:

@@ -18,8 +18,8 @@ from dawnrun.text import duration
 POLL_S = 0.2
 LINE_INTERVAL_S = 5.0
 """At least so far apart are two lines of progress where there is no terminal."""
-SILENCE_S = 10.0
-"""After so long without a step a stage is named, and again after each such time."""
+SILENCE_S, SLOW_STEPS_S = 10.0, 60.0
+"""After so long without news a stage is named, and again after each such time; the second once steps are done."""
 OUTSIDE_TRAINING = 10
 """A validation or the set-up may be silent this many times longer than a step before it counts as hung."""
 
@@ -62,7 +62,9 @@ class Screen(Protocol):
 class PlainScreen:
     """Lines of text, for pipes and files: no control characters."""
 
-    def __init__(self, *, now: Callable[[], float] = time.monotonic, write: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, *, now: Callable[[], float] = time.monotonic, write: Callable[[str], None] | None = None
+    ) -> None:
         """`now` in seconds; `write` takes a line."""
         self._now, self._write = now, write or _print_line
         self._last, self._shown = -LINE_INTERVAL_S, ""
@@ -165,6 +167,7 @@ class Watch:
         self._job, self._launcher, self._narrator = job, launcher, narrator
         self._screen, self._signals = screen, signals
         self._named_at = 0.0
+        self._stopping = False
         self.hung = False
 
     def follow(self, tail: Tail) -> JobStatus:
@@ -187,30 +190,29 @@ class Watch:
 
     def _obey(self) -> None:
         for number in self._signals.take():
-            if number is self._signals.first and not self._stopping:
+            if not self._stopping:
                 self._stopping = True
                 self._screen.say(f"{signal.Signals(number).name}: stopping after a checkpoint; once more kills at once")
                 self._launcher.cancel("save")
             else:
                 self._launcher.cancel("now")
 
-    _stopping = False
-
     def _look_for_silence(self) -> None:
         """Name the stage when it takes long; end the job when nothing has moved for the site's limit."""
-        quiet_s = self._narrator.quiet_s()
-        if quiet_s < SILENCE_S:
-            self._named_at = 0.0
+        if self.hung or self._stopping:
             return
-        site, missing = self._job.site, missing_ranks(self._job)
+        site, quiet_s = self._job.site, self._narrator.quiet_s()
         training = self._narrator.span == "training" and self._narrator.stepped
-        limit_s = site.hang_timeout_s * (1 if training else OUTSIDE_TRAINING)
-        if quiet_s > limit_s and not self.hung and not self._stopping:
+        if quiet_s > site.hang_timeout_s * (1 if training else OUTSIDE_TRAINING):
             self.hung = True
             self._screen.say(f"no step for {quiet_s:.0f} s (hang_timeout_s is {site.hang_timeout_s:g}): ending the run")
             self._launcher.cancel("stacks")
-        elif quiet_s - self._named_at >= SILENCE_S and not self.hung:
-            self._named_at = quiet_s
+            return
+        interval_s = SLOW_STEPS_S if training else SILENCE_S
+        if quiet_s < interval_s:
+            self._named_at = 0.0
+        elif quiet_s - self._named_at >= interval_s:
+            self._named_at, missing = quiet_s, missing_ranks(self._job)
             what = waiting_text(missing, site.world_size) if missing else self._narrator.stage()
             self._screen.say(f"{duration(self._narrator.so_far_s())}: {what}, nothing new for {quiet_s:.0f} s")
 

@@ -1,0 +1,189 @@
+"""One attempt of a run from its start to its last word: plan kept, job watched, end told and recorded."""
+
+import shlex
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from dawnrun import __version__
+from dawnrun.cli.console import console
+from dawnrun.cli.narrate import Narrator
+from dawnrun.cli.watch import Signals, Tail, Watch, open_screen
+from dawnrun.errors import DataError, DawnrunError, ExitCode, LaunchError, TrainError, UsageError
+from dawnrun.launch.base import Job, LaunchPlan
+from dawnrun.launch.local import LocalLauncher
+from dawnrun.launch.outcome import Failure, find_failures, last_lines, newest_checkpoint, read_node
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.record.events import EventLog
+from dawnrun.record.rundir import RunDir
+from dawnrun.record.seal import write_seal
+from dawnrun.record.summary import RunSummary, summarize
+from dawnrun.text import duration
+
+MOST_LOGS = 4
+"""Of so many ranks the last lines are shown when a run hangs."""
+
+
+def say(text: str = "") -> None:
+    """A line on standard output, never folded."""
+    console().print(text, soft_wrap=True)
+
+
+def job_of(run: RunDir, attempt: int, site: Site) -> Job:
+    """The job that an attempt is."""
+    return Job(
+        folder=run.attempt_dir(attempt),
+        logs=run.logs / str(attempt),
+        site=site,
+        command=("-m", "dawnrun.train", str(run.path), "--attempt", str(attempt)),
+    )
+
+
+def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job) -> ExitCode:
+    """Start an attempt, follow it to its end and say how it ended. Raises what made it fail."""
+    launcher = LocalLauncher()
+    plan = launcher.plan(job)
+    job.logs.mkdir(parents=True, exist_ok=True)
+    (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8")
+    started = time.perf_counter()
+    narrator = Narrator(recipe)
+    with Signals() as signals, run.log("launcher", attempt, t_s=lambda: time.perf_counter() - started) as log:
+        _log_start(log, plan)
+        try:
+            with open_screen() as screen:
+                screen.say(
+                    "starting " + ("1 process" if job.site.world_size == 1 else f"{job.site.world_size} processes")
+                )
+                launcher.submit(plan)
+                watch = Watch(job, launcher, narrator, screen, signals)
+                watch.follow(Tail(run.events_dir(attempt) / "trainer.jsonl"))
+        finally:
+            launcher.close()
+            _log_end(log, job, stopped=signals.first is not None)
+    return conclude(run, job, narrator.finished, stopped_by=signals.first, hung=watch.hung)
+
+
+def _log_start(log: EventLog, plan: LaunchPlan) -> None:
+    log.write(
+        "launch.started",
+        schema_version=1,
+        command=list(sys.argv),
+        cli_version=__version__,
+        host=socket.gethostname(),
+        plan=plan.commands,
+    )
+
+
+def _log_end(log: EventLog, job: Job, *, stopped: bool) -> None:
+    node = read_node(job.folder)
+    reason = "interrupted" if stopped else str(node.get("reason", "lost"))
+    if node.get("signal"):
+        log.write("launch.ended", signal=str(node["signal"]), reason=reason)
+    else:
+        code = node.get("exit_code")
+        log.write("launch.ended", exit_code=1 if code is None else int(code), reason=reason)
+
+
+def conclude(run: RunDir, job: Job, finished: str | None, *, stopped_by: int | None, hung: bool) -> ExitCode:
+    """Say how an attempt ended and return its exit code, or raise the failure.
+
+    `finished`: the trainer's own reason if it came to its end; `stopped_by`: the signal that this command got.
+    """
+    failures = find_failures(job.folder, job.logs)
+    if finished in ("target_reached", "all_epochs") and not failures:
+        return _finish(run)
+    if hung:
+        raise TrainError("\n".join([*_positions(job), f"no step for {job.site.hang_timeout_s:g} s", _kept(run)]))
+    if stopped_by is not None or (finished in ("preempted", "interrupted") and not failures):
+        interrupted = stopped_by == signal.SIGINT
+        for failure in failures:
+            say(f"while stopping: {failure}")
+        say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {_kept(run)}")
+        return ExitCode.INTERRUPTED if interrupted else ExitCode.PREEMPTED
+    if not failures:
+        node = read_node(job.folder)
+        how = f"ended with exit code {node.get('exit_code')}" if node.get("ended") else "was lost"
+        raise TrainError(f"the job {how} before the run was finished; see {job.logs}\n{_kept(run)}")
+    raise failure_error(failures, job.logs, _kept(run))
+
+
+def failure_error(failures: Sequence[Failure], logs: Path, kept: str) -> DawnrunError:
+    """The error of a failed job: the cause's last lines and consequences first, so that the cause is read last."""
+    cause, *others = failures
+    log = logs / f"rank-{cause.rank:03d}.log"
+    if not log.exists():
+        log = logs / "node-0.log"
+    lines = [f"the run failed; the last lines of {log}:", *(f"    {line}" for line in last_lines(log))]
+    lines += [f"in consequence: {failure}" for failure in others]
+    lines += [f"cause: {cause}", *([kept] if kept else [])]
+    error: DawnrunError
+    if cause.exit_code == ExitCode.DATA:
+        error = DataError("\n".join(lines))
+    elif cause.exit_code == ExitCode.LAUNCH:
+        error = LaunchError("\n".join(lines))
+    elif cause.exit_code == ExitCode.USAGE:
+        error = UsageError("\n".join(lines))
+    else:
+        error = TrainError("\n".join(lines))
+    return error
+
+
+def _positions(job: Job) -> list[str]:
+    """Where each process was, from the stacks it printed."""
+    shown = range(min(MOST_LOGS, job.site.world_size))
+    lines = []
+    for rank in shown:
+        log = job.logs / f"rank-{rank:03d}.log"
+        lines += [f"rank {rank}, {log}:", *(f"    {line}" for line in last_lines(log))]
+    return lines
+
+
+def _kept(run: RunDir) -> str:
+    """What is kept and how to go on."""
+    newest = newest_checkpoint(run.checkpoints)
+    kept = f"kept: {newest}" if newest else "no checkpoint yet"
+    return f"{kept}; go on with: dawnrun resume {shlex.quote(str(run.path))}"
+
+
+def _finish(run: RunDir) -> ExitCode:
+    """Seal a finished run and say what it came to."""
+    summary = summarize(run)
+    crossing = next((c for c in summary.checkpoints if "target" in c.get("why", ())), None)
+    path = run.path / str(crossing["path"]) if crossing else None
+    write_seal(run, path if path and path.exists() else None)
+    say(result_text(summary))
+    say(f"run directory: {run.path}")
+    say(f"report with: dawnrun report {shlex.quote(str(run.path))}")
+    return result_code(summary)
+
+
+def result_code(summary: RunSummary) -> ExitCode:
+    """0 if the target was reached or none was asked, else 6."""
+    return ExitCode.OK if summary.crossing() or not _targets(summary) else ExitCode.BELOW_TARGET
+
+
+def _targets(summary: RunSummary) -> dict[str, float]:
+    target = summary.recipe.get("target") or {}
+    return {name: float(target[name]) for name in ("top5", "top1") if target.get(name) is not None}
+
+
+def result_text(summary: RunSummary) -> str:
+    """One line: the target reached and when, or how far the best epoch was from it."""
+    crossing, targets = summary.crossing(), _targets(summary)
+    wanted = ", ".join(f"{name.replace('top', 'top-')} {value:g} %" for name, value in targets.items())
+    if crossing:
+        took = duration(crossing.time_to_accuracy_s("dawnbench"))
+        return (
+            f"target reached ({wanted}): top-5 {crossing.top5:.2f} %, top-1 {crossing.top1:.2f} % "
+            f"in epoch {crossing.epoch} after {took} (rule dawnbench)"
+        )
+    rows = [row for row in summary.epochs if row.top5 is not None and row.top1 is not None]
+    if not rows:
+        return "finished; nothing was validated"
+    by_top5 = "top5" in targets or not targets
+    best = max(rows, key=lambda row: (row.top5 if by_top5 else row.top1) or 0.0)
+    result = f"best: top-5 {best.top5:.2f} %, top-1 {best.top1:.2f} % in epoch {best.epoch}"
+    return f"finished below the target ({wanted}); {result}" if targets else f"finished; {result}"

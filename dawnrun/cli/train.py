@@ -1,0 +1,195 @@
+"""`dawnrun train` and `dawnrun resume`: read what was asked, check it, start it, follow it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dawnrun import __version__
+from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
+from dawnrun.errors import ExitCode, LaunchError, UsageError
+from dawnrun.launch.checks import check_data, check_output, data_folders
+from dawnrun.launch.devices import Found, available_cores, find_device, resolve_site
+from dawnrun.launch.local import LocalLauncher
+from dawnrun.launch.outcome import is_running, newest_checkpoint
+from dawnrun.recipe.dump import differences, resolved_text
+from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.schedule import Schedule
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.record.rundir import RunDir
+from dawnrun.record.summary import summarize
+from dawnrun.text import plural
+
+T = TypeVar("T", Recipe, Site)
+
+SET = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe; may be repeated."
+)
+SITE = click.option("--site", "site_name", metavar="SITE", help="Site file or name; left out: this machine.")
+DATA_ROOT = click.option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the data sets, instead of the site's.",
+)
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Print every file and command; start nothing.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """The site with nothing left open, and how its device was found."""
+
+    site: Site
+    found: Found
+
+
+def find_machine(site: Site, *, data_root: Path | None = None, run_root: Path | None = None) -> Machine:
+    """Fill in what the site leaves open. LaunchError where this machine has not what it asks for."""
+    if site.nodes != 1:
+        raise LaunchError(f"site {site.name}: {site.nodes} nodes, but this launcher starts processes on one machine")
+    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
+    found = find_device(site.device)
+    return Machine(site=resolve_site(site.model_copy(update=roots), found, available_cores()), found=found)
+
+
+def _check(document: Document[Recipe], site: Site) -> None:
+    """Everything that can be known to fail before a process is started."""
+    recipe = document.value
+    # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
+    most = max(phase.global_batch_size for phase in recipe.phases)
+    Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
+    check_data(data_folders(recipe, site))
+    check_output(site.run_root, recipe.checkpoint.keep)
+
+
+def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
+    """All that was chosen, by the user or by us."""
+    site, provenance = machine.site, recipe.provenance
+    of = f"; published: {provenance.published}" if provenance.published else ""
+    say(f"recipe      {recipe.name} ({source}), confidence {provenance.confidence}{of}")
+    say(f"device      {site.device} ({machine.found.how})")
+    say(f"processes   {site.world_size}, with {plural(site.threads_per_process or 1, 'thread')} each")
+    for index, phase in enumerate(recipe.phases):
+        passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
+        say(
+            f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {phase.image_size} px, batch {phase.global_batch_size}"
+            f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
+        )
+    for name, folder in data_folders(recipe, site).items():
+        say(f"data        {name}: {folder}")
+
+
+@click.command()
+@click.option("--config", required=True, metavar="RECIPE", help="Recipe file, or the name of a shipped recipe.")
+@SITE
+@SET
+@click.option("--run-root", type=click.Path(path_type=Path), metavar="DIR", help="Where the run directory is made.")
+@DATA_ROOT
+@DRY_RUN
+def train(
+    config: str,
+    site_name: str | None,
+    overrides: tuple[str, ...],
+    run_root: Path | None,
+    data_root: Path | None,
+    dry_run: bool,
+) -> ExitCode:
+    """Train a recipe on a site, from the start.
+
+    Makes a new run directory and follows the run to its end. Exit code 0: target reached, or none asked;
+    6: finished below it; 5: failed; 75 or 130: stopped, go on with `dawnrun resume`.
+    """
+    say(f"dawnrun {__version__}")
+    document = read(config, Recipe, overrides)
+    machine = find_machine(read(site_name, Site).value, data_root=data_root, run_root=run_root)
+    _check(document, machine.site)
+    _print_choices(document.value, machine, document.source)
+    if dry_run:
+        _print_dry_run(document.value, machine.site)
+        return ExitCode.OK
+    run = RunDir.create(
+        machine.site.run_root,
+        name=document.value.name,
+        recipe_text=document.text,
+        resolved_text=resolved_text(document.value),
+        site_text=resolved_text(machine.site),
+    )
+    say(f"run         {run.path}")
+    return _start(run, document.value, machine.site)
+
+
+def _start(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None = None) -> ExitCode:
+    """A new attempt, with the recipe and site it uses in its folder."""
+    attempt = run.new_attempt()
+    folder = run.attempt_dir(attempt)
+    (folder / "resolved.yaml").write_text(resolved_text(recipe), encoding="utf-8")
+    (folder / "site.yaml").write_text(resolved_text(site), encoding="utf-8")
+    if changes:
+        (folder / "changes.json").write_text(json.dumps(changes) + "\n", encoding="utf-8")
+    return run_attempt(run, attempt, recipe, job_of(run, attempt, site))
+
+
+def _print_dry_run(recipe: Recipe, site: Site) -> None:
+    """The files and the command of a first attempt; the run's own name is made when it starts."""
+    run = RunDir(site.run_root / f"{recipe.name}-DATE-TIME-ID")
+    for path, text in ((run.resolved_yaml, resolved_text(recipe)), (run.site_yaml, resolved_text(site))):
+        say(f"# file {path}:\n{text}# end of {path}")
+    say(str(LocalLauncher().plan(job_of(run, 1, site))).rstrip("\n"))
+    say("# nothing was started (--dry-run)")
+
+
+@click.command()
+@click.argument("run_path", metavar="RUN", type=click.Path(path_type=Path))
+@SITE
+@SET
+@click.option("--accept-changes", is_flag=True, help="Go on although --set changes the recipe; both values are kept.")
+@DATA_ROOT
+@DRY_RUN
+def resume(
+    run_path: Path,
+    site_name: str | None,
+    overrides: tuple[str, ...],
+    accept_changes: bool,
+    data_root: Path | None,
+    dry_run: bool,
+) -> ExitCode:
+    """Go on with a run from its newest checkpoint.
+
+    Uses the recipe as it was resolved at the start. --site goes on elsewhere or with another number of processes.
+    """
+    run = RunDir.open(run_path.absolute())
+    summary = summarize(run)
+    if summary.status == "finished":
+        say(f"{run.path} is finished, nothing to resume: {result_text(summary)}")
+        return ExitCode.OK
+    newest = max(run.attempts(), default=0)
+    if newest and is_running(run.attempt_dir(newest), run.events_dir(newest) / "trainer.jsonl"):
+        raise UsageError(f"{run.path}: attempt {newest} is still running; stop it before the run is resumed")
+    before = newest_document(run, "resolved.yaml", Recipe)
+    document = newest_document(run, "resolved.yaml", Recipe, overrides)
+    changes = differences(before.value, document.value)
+    if changes and not accept_changes:
+        listed = "\n".join(f"    {key}: {old} -> {new}" for key, (old, new) in changes.items())
+        raise UsageError(
+            f"this would change the run:\n{listed}\nadd --accept-changes to go on with them; both are recorded"
+        )
+    site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
+    machine = find_machine(site, data_root=data_root, run_root=run.path.parent)
+    _check(document, machine.site)
+    _print_choices(document.value, machine, document.source)
+    if dry_run:
+        say(str(LocalLauncher().plan(job_of(run, newest + 1, machine.site))).rstrip("\n"))
+        say("# nothing was started (--dry-run)")
+        return ExitCode.OK
+    say(f"run         {run.path}, attempt {newest + 1}, from {newest_checkpoint(run.checkpoints) or 'the start'}")
+    return _start(run, document.value, machine.site, changes)
+
+
+def newest_document(run: RunDir, name: str, kind: type[T], overrides: Sequence[str] = ()) -> Document[T]:
+    """The recipe or site that the newest attempt used, else the run's own."""
+    folders = [run.attempt_dir(attempt) for attempt in reversed(run.attempts())]
+    path = next((folder / name for folder in folders if (folder / name).is_file()), run.path / name)
+    return read(path, kind, overrides)

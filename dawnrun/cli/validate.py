@@ -1,0 +1,133 @@
+"""`dawnrun validate`: measure the accuracy of a checkpoint on the validation images."""
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dawnrun.cli.attempt import failure_error, say
+from dawnrun.cli.console import console
+from dawnrun.cli.train import DATA_ROOT, SITE, find_machine, newest_document
+from dawnrun.cli.watch import POLL_S, SILENCE_S, Signals, missing_ranks, waiting_text
+from dawnrun.errors import ExitCode, TrainError, UsageError
+from dawnrun.launch.base import Job, JobStatus
+from dawnrun.launch.checks import check_data, data_folders
+from dawnrun.launch.local import LocalLauncher
+from dawnrun.launch.outcome import find_failures, newest_checkpoint
+from dawnrun.recipe.dump import resolved_text
+from dawnrun.recipe.reader import read
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.record.rundir import RunDir
+from dawnrun.text import count, duration
+
+
+@click.command()
+@click.argument("path", metavar="RUN|CHECKPOINT", type=click.Path(path_type=Path))
+@SITE
+@DATA_ROOT
+@click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side in pixels, instead of the recipe's.")
+def validate(path: Path, site_name: str | None, data_root: Path | None, image_size: int | None) -> ExitCode:
+    """Measure the accuracy of a run or checkpoint.
+
+    Of a run the newest checkpoint is taken. The run directory is read, never changed.
+    """
+    run, checkpoint = find_checkpoint(path.absolute())
+    recipe = newest_document(run, "resolved.yaml", Recipe).value
+    site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
+    site = find_machine(site, data_root=data_root).site
+    check_data(data_folders(recipe, site))
+    say(f"validating {checkpoint} on {site.device}, processes: {site.world_size}")
+    with tempfile.TemporaryDirectory(prefix="dawnrun-validate-") as scratch:
+        folder = Path(scratch)
+        (folder / "site.yaml").write_text(resolved_text(site), encoding="utf-8")
+        output = folder / "result.json"
+        job = Job(folder=folder, logs=folder / "logs", site=site, command=command(run, checkpoint, output, image_size))
+        code = run_job(job)
+        if code is not ExitCode.OK:
+            return code
+        print_result(json.loads(output.read_text(encoding="utf-8")))
+    return ExitCode.OK
+
+
+def find_checkpoint(path: Path) -> tuple[RunDir, Path]:
+    """The run and the checkpoint that a path means: a run directory, or a checkpoint inside one. Raises UsageError."""
+    if path.parent.name == "checkpoints" and (path.parent.parent / "resolved.yaml").is_file():
+        if not path.is_dir():
+            raise UsageError(f"{path}: no such checkpoint")
+        return RunDir.open(path.parent.parent), path
+    run = RunDir.open(path)
+    checkpoint = newest_checkpoint(run.checkpoints)
+    if checkpoint is None:
+        raise UsageError(f"{run.checkpoints}: no complete checkpoint in it yet")
+    return run, checkpoint
+
+
+def command(run: RunDir, checkpoint: Path, output: Path, image_size: int | None) -> tuple[str, ...]:
+    """What follows `python`."""
+    size = () if image_size is None else ("--image-size", str(image_size))
+    words = ("-m", "dawnrun.train", str(run.path), "--validate", str(checkpoint), "--output", str(output))
+    return (*words, *size)
+
+
+def run_job(job: Job) -> ExitCode:
+    """Start the job and wait for it, passing on signals; raises what made it fail."""
+    launcher = LocalLauncher()
+    job.logs.mkdir(parents=True)
+    started, named_s = time.monotonic(), 0.0
+    with Signals() as signals:
+        try:
+            launcher.submit(launcher.plan(job))
+            while launcher.status() is JobStatus.RUNNING:
+                if signals.take():
+                    launcher.cancel("now")
+                quiet_s = time.monotonic() - started
+                if quiet_s - named_s >= SILENCE_S:
+                    named_s, missing = quiet_s, missing_ranks(job)
+                    what = waiting_text(missing, job.site.world_size) if missing else "validating"
+                    say(f"{duration(quiet_s)}: {what}")
+                time.sleep(POLL_S)
+        finally:
+            launcher.close()
+    if signals.first is not None:
+        say("interrupted; nothing was changed")
+        return ExitCode.INTERRUPTED
+    if launcher.status() is not JobStatus.SUCCEEDED:
+        failures = find_failures(job.folder, job.logs)
+        raise failure_error(failures, job.logs, "") if failures else TrainError("the validation was lost")
+    return ExitCode.OK
+
+
+def print_result(result: Mapping[str, Any]) -> None:
+    """A table of counts and percentages."""
+    from rich.table import Table
+
+    table = Table(show_edge=False, box=None, show_header=False)
+    images = result["num_images"]
+    size, resize = result["image_size"], result["resize_px"]
+    view = f"{size} px centre crop of the image at {resize} px"
+    if result.get("rectangular"):
+        view = f"short side {size} px, aspect ratio kept"
+    rows = {
+        "step, epoch": f"{result['step']}, {result['epoch'] + 1}",
+        "images": count(images),
+        "view": view + (", averaged with its mirror image" if result.get("flip_average") else ""),
+        "top-1": _share(result["top1_correct"], images),
+        "top-5": _share(result["top5_correct"], images),
+        "loss": "not finite" if result["loss"] is None else f"{result['loss']:.4f}",
+        "time": f"{result['eval_s']:.1f} s on {result['num_processes']} processes",
+    }
+    if not result["valid"]:
+        rows["result"] = "not valid: outputs are not finite"
+    elif result["num_classes"] <= 5:
+        rows["remark"] = f"top-5 means nothing with {result['num_classes']} classes"
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console().print(table)
+
+
+def _share(correct: int, images: int) -> str:
+    return f"{100 * correct / images:.2f} % ({correct:,} of {images:,})"

@@ -1,0 +1,142 @@
+"""Stands in for `python -m dawnrun.train` in tests of launching: keeps its side of the contract, trains nothing.
+
+    fake_worker.py RUN_DIR --attempt N
+
+FAKE in the environment says what it does: finish, below, endless, or a harm `KIND:RANK` to one rank: raise, data, kill,
+late, hang, stubborn. Steps take 0.05 s.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from record_factory import Script, recipe_values
+
+from dawnrun.record.rundir import RunDir
+
+RANK = int(os.environ.get("RANK", "0"))
+WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
+FOLDER = Path(os.environ["DAWNRUN_JOB_DIR"])
+HARM, _, HARMED = os.environ.get("FAKE", "finish").partition(":")
+
+
+class RealTime:
+    """The clock that goes by itself, for a Script that was made for a fake one."""
+
+    def __init__(self):
+        self._started = time.perf_counter()
+
+    @property
+    def seconds(self):
+        return time.perf_counter() - self._started
+
+    @property
+    def utc(self):
+        return datetime.now(UTC)
+
+    def pass_s(self, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not STOPPED:
+            time.sleep(0.01)
+
+
+STOPPED: list[int] = []
+
+
+def fail(error: BaseException, exit_code: int, step: int) -> None:
+    report = {
+        "rank": RANK, "host": socket.gethostname(), "pid": os.getpid(), "time": time.time(),
+        "error": type(error).__name__, "message": str(error), "step": step, "epoch": 0, "exit_code": exit_code,
+    }  # fmt: skip
+    (FOLDER / f"failure-rank-{RANK:03d}.json").write_text(json.dumps(report))
+    print(f"Traceback of {error!r}")
+    sys.exit(exit_code)
+
+
+def do_harm(step: int) -> None:
+    """What FAKE asks of this rank, once a few steps are done."""
+    if step < 10 or str(RANK) != HARMED:
+        return
+    if HARM == "raise":
+        fail(ValueError("weights went missing"), 5, step)
+    if HARM == "data":
+        fail(OSError("data/train/a/1.jpg: truncated"), 3, step)
+    if HARM == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if HARM == "hang":
+        while True:
+            wait_for_a_gradient_that_never_comes()
+
+
+def wait_for_a_gradient_that_never_comes() -> None:
+    time.sleep(1000)
+
+
+def start() -> None:
+    if "LOCAL_RANK" in os.environ:
+        log = open(Path(os.environ["DAWNRUN_LOG_DIR"]) / f"rank-{RANK:03d}.log", "ab")  # noqa: PTH123, SIM115
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    stubborn = HARM == "stubborn"
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if stubborn else lambda number, _: STOPPED.append(number))
+    if HARM == "late" and str(RANK) == HARMED:
+        time.sleep(14)
+    (FOLDER / f"rank-{RANK:03d}.started").touch()
+    print(f"fake worker {RANK} of {WORLD_SIZE} started", flush=True)
+
+
+def follow() -> None:
+    """A rank other than 0: step until asked to stop or rank 0 has finished."""
+    step = 0
+    while not STOPPED and not (FOLDER / "done").exists():
+        time.sleep(0.05)
+        step += 1
+        do_harm(step)
+    sys.exit(75 if STOPPED else 0)
+
+
+def lead(run: RunDir, attempt: int) -> int:
+    target = 99.0 if HARM == "below" else 93.0
+    script = Script(
+        run=run,
+        time=RealTime(),
+        step_s=0.05,
+        eval_s=0.1,
+        save_s=0.05,
+        recipe=recipe_values(target={"top5": target, "top1": None, "stop": True}),
+    )
+    script.attempt = attempt
+    script._logs["trainer"] = run.log("trainer", attempt, t_s=lambda: script.time.seconds)
+    saved = sorted(run.checkpoints.glob("step-*"))
+    first = int(saved[-1].name[5:]) if saved else 0
+    script.start(first_step=first, imports_s=0.1, data_s=0.1)
+    while HARM == "late" and len(list(FOLDER.glob("*.started"))) < WORLD_SIZE:
+        time.sleep(0.1)
+    epochs = len(script.plan)
+    for epoch in range(next(e for e in range(epochs + 1) if e == epochs or script.ends(e) > first), epochs):
+        while script.step < script.ends(epoch) or HARM in ("endless", "stubborn"):
+            if script.step < script.ends(epoch):
+                script.window(min(5, script.ends(epoch) - script.step))
+            time.sleep(0.01)
+            do_harm(script.step)
+            if STOPPED:
+                script.save(["signal"])
+                script.write("run.finished", reason="preempted", step=script.step, epoch=epoch)
+                return 75
+        script.validate(500 + 50 * epoch, 900 + 20 * epoch)
+        script.save()
+    script.write("run.finished", reason="all_epochs", step=script.step, epoch=epochs - 1)
+    (FOLDER / "done").touch()
+    return 6 if HARM == "below" else 0
+
+
+start()
+if RANK:
+    follow()
+assert sys.argv[2] == "--attempt"
+sys.exit(lead(RunDir(Path(sys.argv[1])), int(sys.argv[3])))
