@@ -108,7 +108,9 @@ def test_unknown_keys(problems, plain, line, hint):
 def test_unknown_key_of_a_piece(problems, plain):
     """C03: inside a list inside a curve."""
     (problem,) = problems(plain.replace("shape: cosine", "form: cosine"))
-    assert problem.startswith("r.yaml:10:47: lr[1].form: unknown key\n    allowed here: epochs, start, end, shape, power")
+    assert problem.startswith(
+        "r.yaml:10:47: lr[1].form: unknown key\n    allowed here: epochs, start, end, shape, power"
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,7 +310,9 @@ def test_whole_recipe_checks_are_part_of_reading(problems, plain):
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(at=st.integers(0, 300), drop=st.integers(0, 3), put=st.text(max_size=3) | st.sampled_from("{}[]:,-#&*!|>'\"%@`\t\n"))
+@given(
+    at=st.integers(0, 300), drop=st.integers(0, 3), put=st.text(max_size=3) | st.sampled_from("{}[]:,-#&*!|>'\"%@`\t\n")
+)
 def test_any_damage_is_a_recipe_or_a_clear_error(plain, at, drop, put):
     """Whatever is cut from or put into a recipe: it reads, or every problem has a line of the file."""
     text = plain[:at] + put + plain[at + drop :]
