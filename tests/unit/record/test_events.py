@@ -197,6 +197,7 @@ def test_a_tail_of_zeros_left_by_a_power_cut_is_a_cut_line(tmp_path):
         lines("a", utc=5),
         '{"kind": "a"}\n',
         lines("a").replace("1.0", "NaN"),
+        lines("a", data={"loss": float("nan")}),
         lines("a").replace("1.0", "1e999"),
         "[" * 100_000 + "\n",
     ],
@@ -236,6 +237,19 @@ def test_writers_are_merged_by_wall_clock_and_keep_their_own_order(tmp_path):
     merged = list(read_attempt_events(script.run, 1))
     assert [event.kind for event in merged if event.writer == "trainer"] == ["a", "b"]
     assert {event.kind for event in merged} == {"launch.started", "a", "b", "launch.ended"}
+
+
+def test_writers_that_started_at_different_times_are_merged(tmp_path):
+    time, run = FakeTime(), make_script(tmp_path).run
+    with run.log("launcher", 1, t_s=lambda: time.seconds, utc_now=lambda: time.utc) as launcher:
+        time.pass_s(60)
+        launcher.write("a")
+        with run.log("trainer", 1, t_s=lambda: time.seconds - 60, utc_now=lambda: time.utc) as trainer:
+            time.pass_s(10)
+            trainer.write("b")
+        time.pass_s(10)
+        launcher.write("c")
+    assert [event.kind for event in read_attempt_events(run, 1)] == ["a", "b", "c"]
 
 
 def test_steps_done_again_are_left_out_or_marked(tmp_path):

@@ -11,6 +11,7 @@ from record_factory import make_run, make_script
 from record_values import one_phase
 
 from dawnrun.clock import SPAN_KINDS
+from dawnrun.errors import ReportError
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.summary import summarize
 
@@ -87,15 +88,55 @@ def test_weights_validated_again_after_a_resume_keep_their_first_result(tmp_path
     script.kill()
     script.launch()
     script.start(first_step=10)
-    script.validate(500, 950)
+    script.validate(510, 955)
     script.train_epoch()
     script.validate(600, 960)
     script.finish("all_epochs")
     summary = summarize(script.run)
-    assert [row.epoch for row in summary.epochs] == [1, 2]
+    assert [(row.epoch, row.top5_correct) for row in summary.epochs] == [(1, 950), (2, 960)]
     crossing = summary.crossing()
     assert crossing is not None
     assert crossing.time_to_accuracy_s("training") == 5
+
+
+def test_weights_validated_after_a_resume_are_frozen_in_that_attempt(tmp_path):
+    script = make_script(tmp_path, recipe=one_phase(1))
+    script.launch()
+    script.start()
+    script.train_epoch()
+    script.write("snapshot.taken", step=10, epoch=0)
+    script.kill()
+    script.launch()
+    script.start(first_step=10)
+    script.validate(500, 950)
+    script.finish("all_epochs")
+    crossing = summarize(script.run).crossing()
+    assert crossing is not None
+    assert crossing.spent["initialise"] == 4
+    path = script.run.events_dir(2) / "trainer.jsonl"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "snapshot.taken" not in line))
+    with pytest.raises(ReportError, match=r"no snapshot\.taken says when"):
+        summarize(script.run)
+
+
+def test_a_run_is_described_by_its_first_start(tmp_path):
+    """Initial weights and start-up are those of the first attempt; checkpoints that were overtaken are left out."""
+    script = make_script(tmp_path, recipe=one_phase(2))
+    script.launch()
+    script.start(imports_s=2)
+    script.train_epoch()
+    script.validate(500, 900)
+    script.save()
+    script.train(5)
+    script.save(why=["steps"])
+    script.kill()
+    script.launch()
+    script.start(first_step=10, imports_s=9, initial_weights_sha256=None)
+    summary = summarize(script.run)
+    script.kill()
+    assert summary.started["initial_weights_sha256"] == "5" * 64
+    assert summary.startup_s["imports_s"] == 2
+    assert [(checkpoint["step"], checkpoint["attempt"]) for checkpoint in summary.checkpoints] == [(10, 1)]
 
 
 def test_a_crossing_that_was_lost_does_not_count(tmp_path):
