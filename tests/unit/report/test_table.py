@@ -27,6 +27,8 @@ def test_headline_clocks_and_epochs():
     assert "validation             -      20.0 s           -       20.0 s" in said
     assert "78.34 USD (391.68 USD/h for 16 nodes)" in said
     assert "epochs 1-4: 128 px centre crop of 146 px; 50,000 images, 8 processes" in " ".join(said.split())
+    assert "3 224 1,792 0.1667 2.3333 72.80 92.80 0.3000 1,234.5" in " ".join(said.split())
+    assert "2 3-4 224 1,792 14 x 1 200 2,500.0 7.20 s" in " ".join(said.split())
     assert "published run, some of its settings are not" in said
 
 
