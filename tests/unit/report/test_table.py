@@ -12,7 +12,7 @@ HOSTILE = "x\x1b[31m[bold]<b>\r\n\u202e\x07:smile:"
 
 
 def shown(summaries, width=80, **options) -> str:
-    out = Console(width=width, file=io.StringIO(), markup=False, highlight=False, **options)
+    out = Console(width=width, file=io.StringIO(), highlight=False, emoji=False, **options)
     out.print(terminal_report(summaries, width=width))
     return out.file.getvalue()
 
