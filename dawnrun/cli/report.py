@@ -9,7 +9,7 @@ import click
 
 from dawnrun.errors import ExitCode, UsageError
 from dawnrun.record.summary import RunSummary, summarize
-from dawnrun.report.words import below_target
+from dawnrun.report.words import below_target, plain
 
 if TYPE_CHECKING:
     from dawnrun.report.dawnbench import Author
@@ -87,9 +87,9 @@ def _write(summaries: Sequence[RunSummary], folder: Path, author: "Author | None
 
     written = write_reports(summaries, folder, author=author, partial=partial)
     for note in written.notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(f"note: {plain(note)}", err=True)
     for warning in written.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"warning: {plain(warning)}", err=True)
     for path in written.paths:
-        click.echo(f"wrote {path.absolute()}", err=err)
+        click.echo(f"wrote {plain(path.absolute())}", err=err)
     return written.refused

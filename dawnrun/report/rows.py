@@ -25,7 +25,7 @@ def facts(summary: RunSummary) -> list[tuple[str, str]]:
     rows = [
         ("run", words.plain(summary.path)),
         ("status", words.status_text(summary)),
-        ("best accuracy", words.accuracy_text(words.best(summary, "top5"))),
+        ("best accuracy", words.accuracy_text(words.best(summary, words.leading(summary)))),
         ("final accuracy", words.accuracy_text(words.final(summary))),
         ("cost to target", words.cost_text(summary)),
         ("speed", words.speed_text(summary)),
@@ -132,6 +132,7 @@ def comparison(summaries: Sequence[RunSummary]) -> list[Row]:
         row("best top-5 %", (words.percent(top5.top5 if top5 else None) for top5, _, _ in tops)),
         row("best top-1 %", (words.percent(top1.top1 if top1 else None) for _, top1, _ in tops)),
         row("final top-5 %", (words.percent(last.top5 if last else None) for _, _, last in tops)),
+        row("final top-1 %", (words.percent(last.top1 if last else None) for _, _, last in tops)),
         row("epochs done", (f"{len(summary.epochs)} of {summary.total_epochs}" for summary in summaries)),
         row("images/s", (words.number(summary.images_per_second, ",.1f") for summary in summaries)),
         row("attempts", (str(len(summary.attempts)) for summary in summaries)),

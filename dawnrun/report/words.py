@@ -76,6 +76,11 @@ def below_target(summary: RunSummary) -> bool:
     return summary.status == "finished" and bool(thresholds(summary)) and summary.crossing() is None
 
 
+def leading(summary: RunSummary) -> str:
+    """The accuracy that a run is judged by: `top5`, unless only `top1` was asked."""
+    return next(iter(thresholds(summary)), "top5")
+
+
 def best(summary: RunSummary, name: str) -> EpochRow | None:
     """The epoch with the highest `top5` or `top1`, the first of equals; None if nothing was validated."""
     rows = [row for row in summary.epochs if getattr(row, name) is not None]
@@ -109,7 +114,7 @@ def outcome(summary: RunSummary) -> str:
     """The first line of every report: target reached or not, by how much, and when."""
     asked, crossing = thresholds(summary), summary.crossing()
     if not asked:
-        return f"no target asked; best {accuracy_text(best(summary, 'top5'))}"
+        return f"no target asked; best {accuracy_text(best(summary, leading(summary)))}"
     if crossing is not None:
         return (
             f"target reached: {target_text(summary)} in epoch {crossing.epoch} "

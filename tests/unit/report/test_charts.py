@@ -42,7 +42,7 @@ def test_the_users_settings_change_nothing(monkeypatch):
     """C40: whatever backend and style the user has set, and what was set before stays."""
     before = draw(CHARTS[0][2], [sample()])
     monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "path")
-    monkeypatch.setitem(mpl.rcParams, "axes.titlesize", 40)
+    monkeypatch.setitem(mpl.rcParams, "xtick.labelsize", 40)
     assert draw(CHARTS[0][2], [sample()]) == before
     assert mpl.rcParams["svg.fonttype"] == "path"
 

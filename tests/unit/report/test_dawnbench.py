@@ -34,6 +34,13 @@ def test_epochs_from_one_and_percent():
     assert [row["top1Accuracy"] for row in table] == ["30", "40", "50", "60", "73"]
 
 
+def test_hours_have_digits_enough():
+    """A run of minutes differs from its neighbours by milliseconds: 1e-9 h is 4 microseconds."""
+    epoch = sample_epoch(1, 0.045093458, 93.1)
+    (row,) = rows(dawnbench_files(sample((93.1,), epochs=(epoch,)), AUTHOR).tsv_text)
+    assert float(row["hours"]) == pytest.approx(0.045093458, abs=1e-9)
+
+
 def test_price_is_for_all_machines_together():
     """C39: 16 nodes at 24.48 for 0.3 h: costPerHour 391.68, cost 117.50."""
     summary = sample((90, 91, 93.5))

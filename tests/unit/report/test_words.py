@@ -67,3 +67,10 @@ def test_plain_text_has_no_control_characters(value):
     cleaned = words.plain(value)
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in cleaned)
     assert len(cleaned.splitlines()) <= 1
+
+
+def test_a_run_is_judged_by_the_accuracy_it_was_asked_for():
+    recipe = {**RECIPE, "target": {"top5": None, "top1": 85.0}}
+    assert words.leading(sample(recipe=recipe)) == "top1"
+    assert words.leading(sample()) == "top5"
+    assert words.leading(sample(recipe={**RECIPE, "target": {}})) == "top5"
