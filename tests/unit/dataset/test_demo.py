@@ -124,6 +124,17 @@ def test_a_writer_cut_short_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_the_folder_appears_by_one_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        assert (self / MANIFEST).is_file() and (self / "train/a/0.jpg").is_file() and not target.exists()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(DataError, match=r"cannot write .*set: No space left"):
+        write_data_set(tmp_path / "set", spec={"name": "cut"}, images=iter([("train/a/0.jpg", b"x")]))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match=r"cannot write .*file"):
