@@ -111,5 +111,5 @@ def test_all_other_problems_at_once(root: Path) -> None:
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     result = run("check", tmp_path / "gone")
-    assert isinstance(result.exception, DataError)
-    assert result.stdout.count("gone does not exist") == 1
+    assert isinstance(result.exception, DataError) and not result.stdout
+    assert str(result.exception).count("gone does not exist") == 1
