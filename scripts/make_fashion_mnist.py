@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dawnrun.dataset.counter import bits
-from dawnrun.dataset.writer import write_data_set
+from dawnrun.dataset.writer import Spec, write_data_set
 from dawnrun.errors import DataError
 
 CLASSES = (
@@ -90,7 +90,13 @@ def make(source: Path, out: Path, *, train_per_class: int, seed: int) -> bool:
         yield from encoded("train", *train, chosen)
         yield from encoded("val", *test, np.arange(len(test[1])))
 
-    spec = {"name": "fashion-mnist", "version": 1, "seed": seed, "train_per_class": train_per_class, "quality": QUALITY}
+    spec: Spec = {
+        "name": "fashion-mnist",
+        "version": 1,
+        "seed": seed,
+        "train_per_class": train_per_class,
+        "quality": QUALITY,
+    }
     return write_data_set(out, spec=spec, images=images())
 
 

@@ -46,6 +46,8 @@ def check(folder: Path) -> None:
     from dawnrun.dataset.decode import printable
 
     scans, problems = list_splits(folder)
+    if not scans:
+        raise DataError("\n".join(problems))
     for split, scan in scans.items():
         size = f"{plural(len(scan.names), 'image')} in {count(len(scan.classes))} classes"
         click.echo(f"{split}: {size}: {printable(scan.folder)}")

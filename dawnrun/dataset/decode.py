@@ -68,7 +68,8 @@ def decode_window(path: str, *, size: tuple[int, int], box: Box, mirrored: bool,
     """
     data: str | bytes = path
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as file:  # noqa: PTH123 - a Path for each image costs as much as the read
+            data = file.read()
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.size != size:
                 raise UnreadableImageError(f"is {image.size[0]} x {image.size[1]} pixels, was {size[0]} x {size[1]}")
@@ -91,7 +92,8 @@ def _window(image: Image.Image, box: Box, out_size: tuple[int, int]) -> Image.Im
             box = (box[0] / scale, box[1] / scale, box[2] / scale, box[3] / scale)
     if image.mode not in _RESIZED_AS_STORED:
         image = _to_rgb(image)
-    return image.resize(out_size, Image.Resampling.BILINEAR, box=box).convert("RGB")
+    small = image.resize(out_size, Image.Resampling.BILINEAR, box=box)
+    return small if small.mode == "RGB" else small.convert("RGB")
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -109,10 +111,19 @@ def _reason(error: Exception, data: bytes | str | Path) -> str:
     if isinstance(error, MemoryError):
         raise error
     if isinstance(error, UnidentifiedImageError):
-        is_empty = len(data) == 0 if isinstance(data, bytes) else Path(data).stat().st_size == 0
-        return "empty file (0 bytes)" if is_empty else f"not an image of a known format ({', '.join(FORMATS)})"
+        return _unidentified(data if isinstance(data, bytes) else Path(data).read_bytes()[:8])
     if isinstance(error, Image.DecompressionBombError):
         return "too large: over Pillow's limit against decompression bombs"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"{error}" or type(error).__name__
+
+
+def _unidentified(head: bytes) -> str:
+    """Why a file that begins with `head` was not recognised."""
+    if not head:
+        return "empty file (0 bytes)"
+    for magic, kind in ((b"\xff\xd8", "JPEG"), (b"\x89PNG", "PNG")):
+        if head.startswith(magic):
+            return f"{kind} with a damaged header"
+    return f"not an image of a known format ({', '.join(FORMATS)})"

@@ -72,7 +72,7 @@ def find_split(root: Path, split: Split) -> Path:
     root = root.absolute()
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
-        raise DataError(f"data folder {printable(root)} {what}\n    set data_root in the site file")
+        raise DataError(f"data folder {printable(root)} {what}\n    a run looks below data_root of its site file")
     for nested in _NESTED:
         found = [folder for name in _FOLDERS[split] if (folder := root / nested / name).is_dir()]
         if len(found) > 1 and not found[0].samefile(found[1]):

@@ -42,7 +42,7 @@ class SizeCache:
         """Width and height of each image, int32[n, 2]; 0 where they are not known."""
         sizes = np.zeros((len(scan.names), 2), np.int32)
         try:
-            with np.load(self.path, allow_pickle=False) as stored:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 names = stored["names"].tobytes().split(b"\0")
                 facts = np.stack([stored["sizes"], stored["mtimes"]], axis=1)
                 known = stored["pixels"].astype(np.int32)

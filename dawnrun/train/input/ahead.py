@@ -70,7 +70,13 @@ class ReadAhead:
         self._pool, self._num_chunks = pool, num_threads * _CHUNKS_PER_THREAD
         stream = copy_stream(device)
         self._slots = [
-            Slot(num_bytes=3 * capacity.num_pixels, num_images=capacity.num_images, device=device, stream=stream)
+            Slot(
+                num_bytes=3 * capacity.num_pixels,
+                num_images=capacity.num_images,
+                device=device,
+                stream=stream,
+                pinned=stream is not None,
+            )
             for _ in range(PREFETCH + 2)
         ]
         self._running: Generator[Batch, None, None] | None = None

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 
 def copy_stream(device: torch.device) -> torch.Stream | None:
-    """A stream for copies to `device` beside its other work; None on the CPU and where there is no such thing."""
-    if device.type == "cpu":
+    """A stream for copies to `device` beside its other work; None where there is nothing to gain or no such thing."""
+    if device.type in ("cpu", "mps"):  # these share the host's memory
         return None
     try:
         return torch.Stream(device=device)
@@ -23,9 +23,10 @@ class Slot:
     kernels queued before the next batch was asked for have read the device buffer).
     """
 
-    def __init__(self, *, num_bytes: int, num_images: int, device: torch.device, stream: torch.Stream | None) -> None:
-        """Allocate `num_bytes` of pixels and `num_images` labels; pinned where they are copied beside other work."""
-        pinned = stream is not None
+    def __init__(
+        self, *, num_bytes: int, num_images: int, device: torch.device, stream: torch.Stream | None, pinned: bool
+    ) -> None:
+        """Allocate `num_bytes` of pixels and `num_images` labels; `pinned` host memory is copied beside other work."""
         self._pixels = torch.empty(num_bytes, dtype=torch.uint8, pin_memory=pinned)
         self._labels = torch.empty(num_images, dtype=torch.int64, pin_memory=pinned)
         self._on_host = device.type == "cpu"
@@ -55,11 +56,7 @@ class Slot:
             self._stream.wait_event(self._used)
         with self._stream:
             self._copy(num_bytes, num_images, non_blocking=True)
-        self._uploaded = self._stream.record_event()
-
-    def _copy(self, num_bytes: int, num_images: int, *, non_blocking: bool) -> None:
-        self._device_pixels[:num_bytes].copy_(self._pixels[:num_bytes], non_blocking=non_blocking)
-        self._device_labels[:num_images].copy_(self._labels[:num_images], non_blocking=non_blocking)
+        self._uploaded = self._record(self._stream)
 
     def tensors(self, num_images: int, width: int, height: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Images uint8 [n, 3, height, width] in channels-last memory and labels int64 [n], on the device, uncopied."""
@@ -71,4 +68,14 @@ class Slot:
     def release(self) -> None:
         """Say that no more work will be queued on these tensors."""
         if self._stream is not None:
-            self._used = torch.accelerator.current_stream(self._device).record_event()
+            self._used = self._record(torch.accelerator.current_stream(self._device))
+
+    def _copy(self, num_bytes: int, num_images: int, *, non_blocking: bool) -> None:
+        self._device_pixels[:num_bytes].copy_(self._pixels[:num_bytes], non_blocking=non_blocking)
+        self._device_labels[:num_images].copy_(self._labels[:num_images], non_blocking=non_blocking)
+
+    def _record(self, stream: torch.Stream) -> torch.Event:
+        """An event at the end of what `stream` has been given; a thread that waits for it sleeps."""
+        event = torch.Event(device=self._device, blocking=True)
+        event.record(stream)
+        return event

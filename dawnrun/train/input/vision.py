@@ -206,7 +206,7 @@ class VisionInput:
     def _note(self, bad: BadImage) -> None:
         """Count an unreadable image, once; raise DataError where it cannot or may not be replaced."""
         seen = len(self._bad_paths | {bad.path})
-        if bad.split == "val" or seen > self._max_bad_images or bad.replaced_by is None:
+        if seen > self._max_bad_images or bad.replaced_by is None:
             limit = (
                 "validation images are never replaced: mend or remove the file"
                 if bad.split == "val"

@@ -1,6 +1,5 @@
 """The batches of VisionInput: which images, in which shape, for any number of processes, and what bad files do."""
 
-import io
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,40 +8,17 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from vision_helpers import CPU, kept, pipeline, plan
 
-from dawnrun.dataset.decode import BadImage, decode_window
+from dawnrun.dataset.decode import decode_window
 from dawnrun.dataset.index import DatasetIndex, build_index
 from dawnrun.dataset.order import epoch_order, step_images
-from dawnrun.errors import DataError
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import Recipe, View
 from dawnrun.train.input import open_input
-from dawnrun.train.input.ahead import Capacity
 from dawnrun.train.input.vision import VisionInput
 
-CPU = torch.device("cpu")
 NUM_TRAIN, NUM_VAL = 11, 10
-
-
-def plan(step: int = 0, **changed: int | bool | str | float) -> StepPlan:
-    values: dict[str, object] = {
-        "step": step,
-        "epoch": step // 3,
-        "step_in_epoch": step % 3,
-        "steps_in_epoch": 3,
-        "phase_index": 0,
-        "lr": 0.1,
-        "momentum": 0.9,
-        "image_size": 16,
-        "global_batch_size": 4,
-        "per_device_batch_size": 2,
-        "accumulate_steps": 2,
-        "dataset": "full",
-        "min_area_fraction": 0.3,
-        "first_position": 4 * (step % 3),
-        "ends_epoch": step % 3 == 2,
-    }
-    return StepPlan(**(values | changed))  # type: ignore[arg-type]
 
 
 def colour(number: int) -> tuple[int, int, int]:
@@ -68,36 +44,6 @@ def indexes(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Datas
     return build_index(data, "train", cache_dir=cache), build_index(data, "val", cache_dir=cache)
 
 
-def pipeline(
-    indexes: tuple[DatasetIndex, DatasetIndex],
-    *,
-    rank: int = 0,
-    world_size: int = 1,
-    max_bad_images: int = 0,
-    bad: list[BadImage] | None = None,
-    last_batch: str = "fill",
-    num_threads: int = 2,
-    validation_batch_size: int = 3,
-) -> VisionInput:
-    return VisionInput(
-        train_sets={"full": indexes[0]},
-        validation_set=indexes[1],
-        seed=5,
-        flip=True,
-        aspect_ratio=(3 / 4, 4 / 3),
-        last_batch=last_batch,  # type: ignore[arg-type]
-        max_bad_images=max_bad_images,
-        on_bad_image=([] if bad is None else bad).append,
-        rank=rank,
-        world_size=world_size,
-        num_threads=num_threads,
-        device=CPU,
-        validation_batch_size=validation_batch_size,
-        training_capacity=Capacity(4 * 32 * 32, 4),
-        validation_capacity=Capacity(validation_batch_size * 32 * 42, validation_batch_size),
-    )
-
-
 @pytest.fixture
 def opened(indexes: tuple[DatasetIndex, DatasetIndex]) -> Iterator[VisionInput]:
     vision = pipeline(indexes)
@@ -109,10 +55,6 @@ def numbers(images: torch.Tensor) -> list[int]:
     """Which image each row is, by its colour."""
     first = images[:, 0].float().mean(dim=(1, 2))
     return [round((float(value) - 10) / 20) for value in first]
-
-
-def kept(batches: Iterator[object]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    return [(batch.images.clone(), batch.labels.clone()) for batch in batches]  # type: ignore[attr-defined]
 
 
 def test_a_batch_has_the_images_of_the_plan(opened: VisionInput) -> None:
@@ -253,84 +195,6 @@ def test_pixels_are_those_of_the_decoder(opened: VisionInput, indexes: tuple[Dat
     box = (0.0, (height - width) / 2, float(width), (height + width) / 2)
     decode_window(source.path(0), size=(width, height), box=box, mirrored=False, out=out)
     assert np.array_equal(batch[0][0].permute(1, 2, 0).numpy(), out)
-
-
-@pytest.fixture
-def damaged(tmp_path: Path) -> Path:
-    """11 training images of which numbers 3, 4 and 8 are bad: a cut JPEG, text after indexing, zero bytes after."""
-    rng = np.random.default_rng(0)
-    for number in range(NUM_TRAIN):
-        path = tmp_path / "train" / "a" / f"{number:02d}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture = Image.fromarray(rng.integers(0, 256, (40, 40, 3), np.uint8))
-        file = io.BytesIO()
-        picture.save(file, "JPEG")
-        path.write_bytes(file.getvalue()[: 900 if number == 3 else None])
-    return tmp_path
-
-
-def damaged_index(root: Path) -> DatasetIndex:
-    index = build_index(root, "train", cache_dir=root / "cache")
-    (root / "train/a/04.jpg").write_text("no picture")
-    (root / "train/a/08.jpg").write_bytes(b"")
-    return index
-
-
-def test_bad_images_are_replaced_by_the_next_of_the_order(damaged: Path) -> None:
-    """C12: with the policy to skip, exactly 3 are reported, once, and the next of the order stands in."""
-    index = damaged_index(damaged)
-    bad: list[BadImage] = []
-    vision = pipeline((index, index), max_bad_images=3, bad=bad)
-    batches = kept(vision.train(plan(step) for step in range(6)))
-    again = kept(vision.train(plan(step) for step in range(3)))
-    vision.close()
-    assert sorted(Path(each.path).name for each in bad) == ["03.jpg", "04.jpg", "08.jpg"]
-    by_name = {Path(each.path).name: each for each in bad}
-    assert "truncated" in by_name["03.jpg"].reason and by_name["08.jpg"].reason == "empty file (0 bytes)"
-    assert by_name["04.jpg"].class_name == "a" and by_name["04.jpg"].split == "train"
-    order = epoch_order(num_images=NUM_TRAIN, seed=5, epoch=0).tolist()
-    rows = torch.cat([images for images, _ in batches[:6]])
-    for number in (3, 4, 8):
-        position = order.index(number)
-        skip = next(k for k in range(1, 4) if order[(position + k) % NUM_TRAIN] not in (3, 4, 8))
-        other = (position + skip) % NUM_TRAIN
-        assert by_name[f"{number:02d}.jpg"].replaced_by == index.path(order[other])
-        assert rows[position].equal(rows[other])
-    assert all(one.equal(other) for (one, _), (other, _) in zip(batches[:6], again, strict=True))
-
-
-def test_a_bad_image_stops_training_at_its_batch(damaged: Path) -> None:
-    """C12: the error has path, class and reason, and comes at the step that holds the image."""
-    index = damaged_index(damaged)
-    vision = pipeline((index, index))
-    order = epoch_order(num_images=NUM_TRAIN, seed=5, epoch=0).tolist()
-    first = min(order.index(number) for number in (3, 4, 8))
-    stream = vision.train(plan(step) for step in range(3))
-    for _ in range(first // 2):
-        next(stream)
-    with pytest.raises(DataError) as caught:
-        next(stream)
-    assert f"{index.path(order[first])} (class a): " in str(caught.value)
-    assert "max_bad_images" in str(caught.value) and "dawnrun data check" in str(caught.value)
-    vision.close()
-
-
-def test_more_bad_images_than_allowed(damaged: Path) -> None:
-    index = damaged_index(damaged)
-    bad: list[BadImage] = []
-    vision = pipeline((index, index), max_bad_images=2, bad=bad)
-    with pytest.raises(DataError, match="allows 2 to be replaced"):
-        kept(vision.train(plan(step) for step in range(3)))
-    vision.close()
-    assert len(bad) <= 2
-
-
-def test_validation_images_are_never_replaced(damaged: Path) -> None:
-    index = damaged_index(damaged)
-    vision = pipeline((index, index), max_bad_images=99)
-    with pytest.raises(DataError, match=r"unreadable val image .*03\.jpg"):
-        kept(vision.validation(View(), 16))
-    vision.close()
 
 
 def test_an_unexpected_error_of_a_thread_reaches_the_trainer(opened: VisionInput) -> None:
