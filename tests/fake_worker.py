@@ -21,7 +21,8 @@ from dawnrun.record.rundir import RunDir
 
 RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
-FOLDER = Path(os.environ["DAWNRUN_JOB_DIR"])
+RUN, ATTEMPT = RunDir(Path(sys.argv[1])), int(sys.argv[3])
+FOLDER, LOGS = RUN.attempt_dir(ATTEMPT), RUN.logs / str(ATTEMPT)
 HARM, _, HARMED = os.environ.get("FAKE", "finish").partition(":")
 
 
@@ -79,7 +80,7 @@ def wait_for_a_gradient_that_never_comes() -> None:
 
 def start() -> None:
     if "LOCAL_RANK" in os.environ:
-        log = open(Path(os.environ["DAWNRUN_LOG_DIR"]) / f"rank-{RANK:03d}.log", "ab")  # noqa: PTH123, SIM115
+        log = open(LOGS / f"rank-{RANK:03d}.log", "ab")  # noqa: PTH123, SIM115
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     stubborn = HARM == "stubborn"
@@ -138,5 +139,4 @@ def lead(run: RunDir, attempt: int) -> int:
 start()
 if RANK:
     follow()
-assert sys.argv[2] == "--attempt"
-sys.exit(lead(RunDir(Path(sys.argv[1])), int(sys.argv[3])))
+sys.exit(lead(RUN, ATTEMPT))

@@ -42,10 +42,13 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
     check_data(data_folders(recipe, site))
     say(f"validating {checkpoint} on {site.device}, processes: {site.world_size}")
     with tempfile.TemporaryDirectory(prefix="dawnrun-validate-") as scratch:
-        folder = Path(scratch)
-        (folder / "site.yaml").write_text(resolved_text(site), encoding="utf-8")
-        output = folder / "result.json"
-        job = Job(folder=folder, logs=folder / "logs", site=site, command=command(run, checkpoint, output, image_size))
+        # A run directory of its own, so that the one that is read gets no attempt that trained nothing.
+        own, output = RunDir(Path(scratch)), Path(scratch) / "result.json"
+        own.attempt_dir(1).mkdir(parents=True)
+        own.resolved_yaml.write_text(resolved_text(recipe), encoding="utf-8")
+        own.site_yaml.write_text(resolved_text(site), encoding="utf-8")
+        words = command(own, checkpoint, output, image_size)
+        job = Job(folder=own.attempt_dir(1), logs=own.logs / "1", site=site, command=words)
         code = run_job(job)
         if code is not ExitCode.OK:
             return code
@@ -69,8 +72,8 @@ def find_checkpoint(path: Path) -> tuple[RunDir, Path]:
 def command(run: RunDir, checkpoint: Path, output: Path, image_size: int | None) -> tuple[str, ...]:
     """What follows `python`."""
     size = () if image_size is None else ("--image-size", str(image_size))
-    words = ("-m", "dawnrun.train", str(run.path), "--validate", str(checkpoint), "--output", str(output))
-    return (*words, *size)
+    words = ("-m", "dawnrun.train", str(run.path), "--attempt", "1", "--validate", str(checkpoint))
+    return (*words, "--output", str(output), *size)
 
 
 def run_job(job: Job) -> ExitCode:

@@ -169,17 +169,23 @@ class Guard:
 
 
 def kill_all(poll: Callable[[], object]) -> None:
-    """SIGKILL to every process below this one until none is left; `poll` collects the command's own end."""
+    """SIGKILL to every process below this one until none is left; `poll` collects the command's own end.
+
+    Adopted processes are collected too: where process 1 is no init, as in many containers, nobody else would.
+    """
     deadline = time.monotonic() + KILL_LIMIT_S
     while time.monotonic() < deadline:
         left = descendants(os.getpid())
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if not left and poll() is not None:
-            return
+        if poll() is not None:
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if not left:
+                return
         time.sleep(0.02)
-        poll()
 
 
 def main() -> int:

@@ -54,8 +54,6 @@ class LocalLauncher:
             # Stacks of all threads in the log, on a crash and when the guard asks for them.
             "PYTHONFAULTHANDLER": "1",
             "OMP_NUM_THREADS": str(site.threads_per_process or 1),
-            "DAWNRUN_JOB_DIR": str(job.folder),
-            "DAWNRUN_LOG_DIR": str(job.logs),
         }
         if processes > 1:
             # Without a name gloo asks what the machine's own host name resolves to, which may be nothing.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from record_factory import make_run
 
 from dawnrun import __version__
 from dawnrun.cli import main
@@ -158,3 +159,25 @@ def test_a_closed_pipe_is_quiet():
     os.close(write)
     assert done.stderr == ""
     assert done.returncode == main.EXIT_BROKEN_PIPE
+
+
+@pytest.mark.parametrize("command", ["plan", "report"])
+def test_commands_that_only_read_leave_torch_alone(command, tmp_path):
+    recipe = tmp_path / "toy.yaml"
+    phases = "[{epochs: 1, image_size: 64, global_batch_size: 8, per_device_batch_size: 8}]"
+    recipe.write_text(f"{{name: toy, lr: 0.1, phases: {phases}, input: {{num_train_images: 64}}}}")
+    words = ["plan", "--config", str(recipe)] if command == "plan" else ["report", str(make_run(tmp_path).path)]
+    code = (
+        "import sys; from dawnrun.cli.main import run\n"
+        f"assert run({words!r}) == 0\n"
+        "bad = [m for m in sys.modules if m.split('.')[0] in ('torch', 'torchvision', 'matplotlib')]\n"
+        "assert not bad, bad"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_exit_code_is_documented():
+    text = (Path(__file__).parents[3] / "docs" / "errors.md").read_text(encoding="utf-8")
+    for code in [*ExitCode, main.EXIT_BROKEN_PIPE]:
+        assert f"\n| {int(code)} | " in text
