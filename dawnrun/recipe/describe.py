@@ -175,6 +175,8 @@ def unknown_key_hints(kind: type[Part], section: KeyPath, name: str) -> tuple[st
     meant = nearest(name, [*here, *ALSO_CALLED]) or nearest(name, elsewhere)
     meant = ALSO_CALLED.get(meant or "", meant)
     listing = f"allowed here: {', '.join(here)}" if here else "no key is allowed here"
+    if name in ALSO_CALLED and meant in here:
+        return (listing, f"did you mean {meant}?")
     if name in elsewhere:
         return (
             listing,
