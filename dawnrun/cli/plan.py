@@ -153,7 +153,7 @@ def _totals(schedule: Schedule, num_val_images: int | None) -> Iterator[str]:
     batches = validation_batches(num_val_images, batch_size, schedule.world_size)
     yield (
         f"validated {plural(times, 'time')}: {plural(num_val_images, 'image')} in {batches:,} "
-        f"batches of at most {batch_size:,}, 0 left out"
+        f"batch{'' if batches == 1 else 'es'} of at most {batch_size:,}, 0 left out"
     )
 
 

@@ -72,6 +72,11 @@ def options(annotation: Any) -> list[Any]:
     return [annotation]
 
 
+def is_list(annotation: Any) -> bool:
+    """Whether a field is a list of parts or values."""
+    return any(get_origin(option) is tuple for option in options(annotation))
+
+
 def field_at(kind: type[Part], path: KeyPath) -> tuple[Any, Sequence[Any]]:
     """Type and constraints of the field at `path`; (Any, ()) if the schema has none there."""
     annotation: Any = kind
@@ -161,9 +166,8 @@ def known_keys(annotation: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, field in children(annotation).items():
         path = f"{prefix}{name}"
         yield name, path
-        is_list = any(get_origin(option) is tuple or option is Curve for option in options(field.annotation))
-        if not any(option is Curve for option in options(field.annotation)):
-            yield from known_keys(field.annotation, f"{path}[]." if is_list else f"{path}.")
+        if field.annotation is not Curve:
+            yield from known_keys(field.annotation, f"{path}[]." if is_list(field.annotation) else f"{path}.")
 
 
 def unknown_key_hints(kind: type[Part], section: KeyPath, name: str) -> tuple[str, ...]:

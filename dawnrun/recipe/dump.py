@@ -38,14 +38,16 @@ def _block(mapping: Mapping[str, Any], indent: str) -> Iterator[str]:
                 yield f"{indent}  - {first.lstrip()}"
                 yield from others
         else:
-            yield f"{indent}{_scalar(key)}: {_flow(value)}"
+            yield f"{indent}{_scalar(key)}: {flow_text(value)}"
 
 
-def _flow(value: Any) -> str:
-    """A plain value, a list of them or an empty mapping."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
-    return "{}" if isinstance(value, dict) else _scalar(value)
+def flow_text(value: Any) -> str:
+    """A plain value, or a list or mapping of them, on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(flow_text, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_scalar(key)}: {flow_text(entry)}' for key, entry in value.items())}}}"
+    return _scalar(value)
 
 
 def _scalar(value: str | float | bool | None) -> str:

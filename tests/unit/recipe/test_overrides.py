@@ -44,7 +44,7 @@ def test_a_key_with_dots(recipe, plain):
     ("argument", "message"),
     [
         ("lr=fast", "lr: must be a number, or a list of pieces"),
-        ("phases[2].epochs=3", "phases[2]: there are 2 entries, phases[0] to [1]"),
+        ("phases[2].epochs=3", "phases[2]: no such entry: the file has 2 entries, the last is phases[1]"),
         ("phases[0].epoch=3", "phases[0].epoch: unknown key\n    allowed here: epochs, "),
         ("losss.label_smoothing=0.1", "losss: unknown key\n"),
         ("loss.label_smothing=0.1", "loss.label_smothing: unknown key\n"),
