@@ -1,7 +1,10 @@
 """The schema in words: what a field allows, which keys there are and where a misplaced one belongs."""
 
+import json
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -13,6 +16,7 @@ from dawnrun.recipe.schema import Curve, Recipe, Site
 from dawnrun.text import nearest
 
 KeyPath = tuple[str | int, ...]
+_ODD_NAME = re.compile(r"[.\[\]=\"]|^$")
 
 ALSO_CALLED = {
     "learning_rate": "lr",
@@ -41,14 +45,19 @@ ALSO_CALLED = {
 
 
 def key_text(path: KeyPath) -> str:
-    """`phases[1].lr`; the canonical spelling leaves out `segments` and `constant` of a curve, as recipes do."""
+    """`phases[1].lr`, as `--set` takes it: a name with dots or the like in brackets and quotes.
+
+    The `segments` and `constant` of a curve are left out, as recipes do.
+    """
     text = ""
-    for index, part in enumerate(path):
+    for part, following in zip_longest(path, path[1:]):
         if isinstance(part, int):
             text += f"[{part}]"
-        elif not (part == "segments" and isinstance((*path, None)[index + 1], int)) and not (
-            part == "constant" and index == len(path) - 1
-        ):
+        elif (part == "segments" and isinstance(following, int)) or (part == "constant" and following is None):
+            continue
+        elif _ODD_NAME.search(part) or not part.isprintable():
+            text += f"[{json.dumps(part)}]"
+        else:
             text += f".{part}" if text else part
     return text
 
@@ -131,7 +140,7 @@ def allowed(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     if origin is Literal:
         return arguments[0] if len(arguments) == 1 else "one of " + ", ".join(map(str, arguments))
     if origin is tuple:
-        member = allowed(arguments[0])
+        member = allowed(arguments[0]).replace("a mapping", "mappings", 1)
         return f"a list of {member}" if Ellipsis in arguments else f"a list of {len(arguments)} numbers"
     if origin is Mapping:
         return "a mapping of names to text"

@@ -60,4 +60,5 @@ def test_key_text():
     assert key_text(("lr", "segments", 1, "end")) == "lr[1].end"
     assert key_text(("lr", "segments")) == "lr.segments"
     assert key_text(("lr", "constant")) == "lr"
+    assert key_text(("input", "datasets", "a.b", "c")) == 'input.datasets["a.b"].c'
     assert key_text(()) == ""

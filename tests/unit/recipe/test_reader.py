@@ -128,6 +128,11 @@ def test_text_keeps_its_spelling(recipe, plain, written, text):
     assert recipe(plain.replace("name: plain", f"name: {written}")).name == text
 
 
+def test_old_yaml_makes_no_difference(recipe, plain):
+    """C04: a file that asks for YAML 1.1 is read the same."""
+    assert recipe("%YAML 1.1\n---\n" + plain.replace("name: plain", "name: on")).name == "on"
+
+
 @pytest.mark.parametrize("written", ["~", "null", "", "Null"])
 def test_null_is_no_text(problems, plain, written):
     """C04: nothing is not text."""
@@ -168,8 +173,8 @@ precision: fp17
     ("line", "message"),
     [
         ("input: 5", "input: must be a mapping with the keys datasets, "),
-        ("phases: []", "phases: must be a list of a mapping with the keys epochs, "),
-        ("phases: {}", "phases: must be a list of a mapping with the keys epochs, "),
+        ("phases: []", "phases: must be a list of mappings with the keys epochs, "),
+        ("phases: {}", "phases: must be a list of mappings with the keys epochs, "),
         ("input: {aspect_ratio: [1]}", "input.aspect_ratio: must be a list of 2 numbers, not a list of 1"),
         ("input: {mean: [1, 2, 3, 4]}", "input.mean: must be a list of 3 numbers, not a list of 4"),
         ("input: {datasets: [a]}", "input.datasets: must be a mapping of names to text, not a list of 1"),
@@ -226,6 +231,8 @@ def test_site_keys_in_a_recipe_and_back(problems):
         ("name: !!python/object:os.system x\n", "r.yaml:1:7: name: the tag tag:yaml.org,2002:python/object:os.system"),
         ("name: &a [*a]\n", "r.yaml:1:7: name[0]: an alias that contains itself"),
         ("<<: 5\nname: x\n", "r.yaml:1:5: << takes a mapping"),
+        ('"a\\nb": 1', 'r.yaml:1:1: ["a\\nb"]: unknown key'),
+        ('seed: "a\\nb"', "r.yaml:1:7: seed: must be a whole number of 0 or more and below 2^63, not 'a\\nb'"),
         ("a: &a\n  <<: *a\n", "r.yaml:1:4: a: << merges a mapping into itself"),
         ("[" * 1200, "r.yaml: nested too deeply"),
     ],
