@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,27 +25,11 @@ from dawnrun.recipe.schema import (
     View,
 )
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
-    [
-        "null",
-        "~",
-        "",
-        "true",
-        "no",
-        "1e-4",
-        "012",
-        "2024-01-01",
-        "a: b",
-        "- x",
-        "# x",
-        " x ",
-        "x\n",
-        "'",
-        '"',
-        "\x85",
-        "\t",
-    ]
-)
+ODD_TEXTS = [
+    "null", "~", "", "true", "no", "1e-4", "012", "2024-01-01", "a: b", "- x", "# x", " x ", "x\n", "'", '"', "\\", "\\n",
+    "\x85", "\t", "\x00", "\u2028", "\ufeff", "\U0001f600", "{}", "*x", "&x", "!x", "%x", "a,b", "x:",
+]  # fmt: skip
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(ODD_TEXTS)
 positive = st.integers(1, 10**12)
 numbers = st.floats(1e-12, 1e12)
 
@@ -97,6 +82,25 @@ def recipes(draw):
         loss_scale=draw(st.just("dynamic") | numbers),
         seed=draw(st.integers(0, 2**63 - 1)),
     )
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_odd_texts_read_back(text):
+    """Text stays text whatever is in it, as a value and as a name."""
+    site = Site(env={text: text}, gpu=text)
+    written = resolved_text(site)
+    assert read_text(written, Site, source="site.yaml").value == site
+    assert written.isascii() or text == "\U0001f600"
+
+
+def test_layout():
+    """One line a value, short lists on it, entries of a list with a dash; words that YAML 1.1 misreads in quotes."""
+    segment = Segment(epochs=(0, 1), start=1, end=1e-05)
+    assert resolved_text(Curve(segments=(segment,))) == (
+        "segments:\n  - epochs: [0.0, 1.0]\n    start: 1.0\n    end: 1e-05\n    shape: linear\n    power: 2.0\n"
+        "read_at: step_end\n"
+    )
+    assert resolved_text(Site(env={"A": "off"})).endswith('\nenv:\n  A: "off"\n')
 
 
 @settings(max_examples=50, deadline=None)

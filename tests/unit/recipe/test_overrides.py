@@ -2,6 +2,9 @@
 
 import pytest
 
+from dawnrun.recipe.reader import read_text
+from dawnrun.recipe.schema import Recipe
+
 
 @pytest.mark.parametrize(
     ("argument", "get", "expected"),
@@ -33,6 +36,14 @@ def test_last_one_wins_and_they_add_up(recipe, plain):
     value = recipe(plain, "seed=1", "seed=2", "lr={segments: [{epochs: [0, 3], start: 1, end: 0}]}", "lr[0].start=5")
     assert value.seed == 2
     assert value.lr.segments[0].start == 5
+
+
+def test_origin_of_what_an_argument_replaces(plain):
+    """What was written below a replaced value leaves no origin behind."""
+    text = plain + "loss: {label_smoothing: 0.1}\n"
+    origins = read_text(text, Recipe, ["loss={max_consecutive_nonfinite: 3}"], source="r.yaml").origins
+    assert origins["loss.label_smoothing"] == "default"
+    assert origins["loss.max_consecutive_nonfinite"] == "--set loss={max_consecutive_nonfinite: 3}"
 
 
 def test_a_key_with_dots(recipe, plain):

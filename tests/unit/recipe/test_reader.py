@@ -316,6 +316,21 @@ def test_origins_and_later_problems(plain):
     assert str(document.problem("lr[1].end", "no")) == "--set lr[1].end=0.02: lr[1].end: no"
 
 
+def test_origin_of_what_a_local_value_replaces(recipe):
+    """A merged mapping that is given again leaves no origin behind for what is in its place."""
+    text = """\
+name: merged
+phases:
+  - &base {epochs: 1, image_size: 64, global_batch_size: 8, per_device_batch_size: 8, validation: {resize_px: 80}}
+  - {<<: *base, validation: {rectangular: true}}
+lr: 0.1
+"""
+    origins = read_text(text, Recipe, source="r.yaml").origins
+    assert origins["phases[0].validation.resize_px"] == "r.yaml:3"
+    assert origins["phases[1].validation.resize_px"] == "default"
+    assert origins["phases[1].validation.rectangular"] == "r.yaml:4"
+
+
 def test_whole_recipe_checks_are_part_of_reading(problems, plain):
     """A gap in a curve is found when the recipe is read, at its line."""
     (problem,) = problems(plain.replace("[1.5, 3]", "[2, 3]"))
