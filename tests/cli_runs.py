@@ -105,7 +105,8 @@ def workers_of(run: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"dawnrun.train" in words and os.fsencode(run.resolve()) in words and b"torch.distributed.run" not in words:
+            starters = {b"dawnrun.launch.guard", b"torch.distributed.run"}
+            if {b"dawnrun.train", os.fsencode(run.resolve())} <= set(words) and not starters & set(words):
                 found.append(int(entry.name))
     return found
 

@@ -40,11 +40,16 @@ class _HashingFile:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.digest, self.num_bytes = file, hashlib.sha256(), 0
+        self.error: OSError | None = None
 
     def write(self, data: bytes) -> int:
         self.digest.update(data)
         self.num_bytes += len(data)
-        return self._file.write(data)
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
 
     def flush(self) -> None:
         self._file.flush()
@@ -54,7 +59,10 @@ def _write(path: Path, value: object) -> dict[str, Any]:
     """Save `value` and push it to the disk; returns its size and checksum."""
     with path.open("wb") as file:
         hashing = _HashingFile(file)
-        torch.save(value, cast(IO[bytes], hashing))
+        try:
+            torch.save(value, cast(IO[bytes], hashing))
+        except RuntimeError as error:  # torch's own for a write that failed; the disk's says why
+            raise hashing.error or error from error
         file.flush()
         os.fsync(file.fileno())
     return {"bytes": hashing.num_bytes, "sha256": hashing.digest.hexdigest()}
