@@ -127,9 +127,7 @@ def test_overflow_in_fp16_skips_a_step_and_the_rates_stay(cli: Cli) -> None:
     windows = [event["data"] for event in trainer_events(run, 1, "train.progress")]
     assert windows[0]["skipped_steps"] == 1 and windows[0]["loss_scale"] == 32768
     assert {window["lr"] for window in windows} == {0.01}
-    assert [event["data"]["text"] for event in trainer_events(run, 1, "remark")][0].startswith(
-        "precision fp16 on a CPU"
-    )
+    assert trainer_events(run, 1, "remark")[0]["data"]["text"].startswith("precision fp16 on a CPU")
     log = (run / "logs" / "1" / "rank-000.log").read_text()
     assert "lr_scheduler" not in log and "Warning" not in log, log
     for newer in sorted((run / "checkpoints").glob("step-*"))[1:]:
