@@ -153,7 +153,7 @@ def _totals(schedule: Schedule, num_val_images: int | None) -> Iterator[str]:
     batches = validation_batches(num_val_images, batch_size, schedule.world_size)
     yield (
         f"validated {plural(times, 'time')}: {plural(num_val_images, 'image')} in {batches:,} "
-        f"batches of at most {batch_size:,}, 0 left out"
+        f"batch{'' if batches == 1 else 'es'} of at most {batch_size:,}, 0 left out"
     )
 
 
@@ -163,7 +163,7 @@ def _batches(schedule: Schedule, site: Site) -> "Table":
         "epochs",
         "px",
         "data",
-        "batch: device / machine / all",
+        "batch by\ndevice/machine/all",
         "accum.",
         "steps",
         "images",
@@ -179,7 +179,7 @@ def _batches(schedule: Schedule, site: Site) -> "Table":
             _numbers(epochs),
             str(first.image_size),
             first.dataset,
-            " / ".join(map(count, sizes)),
+            "/".join(map(count, sizes)),
             str(first.accumulate_steps),
             *(_range(values) for values in zip(*map(_image_counts, epochs), strict=True)),
         )
@@ -213,12 +213,12 @@ def _rates(schedule: Schedule) -> "Table":
 
 
 def _table(columns: Iterable[str], left: Iterable[str]) -> "Table":
-    """An open table whose cells never wrap."""
+    """An open table that fits into 80 columns; a narrower terminal folds its cells."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+        table.add_column(column, justify="left" if column in left else "right", overflow="fold")
     return table
 
 

@@ -1,6 +1,5 @@
 """`dawnrun recipe`: check recipes, and show every value of one."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,7 +7,7 @@ import click
 from dawnrun.cli.console import console
 from dawnrun.errors import Problem, RecipeError, UsageError
 from dawnrun.recipe.describe import description, key_text
-from dawnrun.recipe.dump import flatten, to_mapping
+from dawnrun.recipe.dump import flatten, flow_text, to_mapping
 from dawnrun.recipe.fields import Part
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schema import Recipe, Site
@@ -78,12 +77,10 @@ def _table(document: Document[Any]) -> "Table":
     origins = document.origins
     for path, leaf in flatten(to_mapping(value)).items():
         origin = origins[key_text(path)].replace(f"{document.source}:", "line ", 1)
-        table.add_row(key_text(path), value_text(leaf), origin, description(type(value), path))
+        table.add_row(
+            key_text(path),
+            "-" if leaf is None else leaf if isinstance(leaf, str) else flow_text(leaf),
+            origin,
+            description(type(value), path),
+        )
     return table
-
-
-def value_text(value: Any) -> str:
-    """A value as YAML would have it on one line; `-` for none."""
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -100,9 +100,10 @@ def _splitting_hints(phase: Phase, world_size: int, process_counts: list[int]) -
     more = [count for count in process_counts if count > world_size][:1]
     fewer = [count for count in reversed(process_counts) if count < world_size][:2]
     counts = " or ".join(str(count) for count in more + fewer)
+    counts += " process" if more + fewer == [1] else " processes"
     most = phase.global_batch_size // phase.per_device_batch_size
-    limit = (f"at most {most} processes can share this batch",) if world_size > most else ()
-    return (*limit, f"nearest that can: {sizes}; or run on {counts} processes")
+    limit = (f"at most {most} process{'' if most == 1 else 'es'} can share this batch",) if world_size > most else ()
+    return (*limit, f"nearest that can: {sizes}; or run on {counts}")
 
 
 def _divisors(number: int) -> list[int]:

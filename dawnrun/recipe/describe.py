@@ -1,7 +1,10 @@
 """The schema in words: what a field allows, which keys there are and where a misplaced one belongs."""
 
+import json
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -13,6 +16,7 @@ from dawnrun.recipe.schema import Curve, Recipe, Site
 from dawnrun.text import nearest
 
 KeyPath = tuple[str | int, ...]
+_ODD_NAME = re.compile(r"[.\[\]=\"]|^$")
 
 ALSO_CALLED = {
     "learning_rate": "lr",
@@ -41,14 +45,19 @@ ALSO_CALLED = {
 
 
 def key_text(path: KeyPath) -> str:
-    """`phases[1].lr`; the canonical spelling leaves out `segments` and `constant` of a curve, as recipes do."""
+    """`phases[1].lr`, as `--set` takes it: a name with dots or the like in brackets and quotes.
+
+    The `segments` and `constant` of a curve are left out, as recipes do.
+    """
     text = ""
-    for index, part in enumerate(path):
+    for part, following in zip_longest(path, path[1:]):
         if isinstance(part, int):
             text += f"[{part}]"
-        elif not (part == "segments" and isinstance((*path, None)[index + 1], int)) and not (
-            part == "constant" and index == len(path) - 1
-        ):
+        elif (part == "segments" and isinstance(following, int)) or (part == "constant" and following is None):
+            continue
+        elif _ODD_NAME.search(part) or not part.isprintable():
+            text += f"[{json.dumps(part)}]"
+        else:
             text += f".{part}" if text else part
     return text
 
@@ -70,6 +79,11 @@ def options(annotation: Any) -> list[Any]:
     if get_origin(annotation) in (Union, types.UnionType):
         return [option for option in get_args(annotation) if option is not type(None)]
     return [annotation]
+
+
+def is_list(annotation: Any) -> bool:
+    """Whether a field is a list of parts or values."""
+    return any(get_origin(option) is tuple for option in options(annotation))
 
 
 def field_at(kind: type[Part], path: KeyPath) -> tuple[Any, Sequence[Any]]:
@@ -126,7 +140,7 @@ def allowed(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     if origin is Literal:
         return arguments[0] if len(arguments) == 1 else "one of " + ", ".join(map(str, arguments))
     if origin is tuple:
-        member = allowed(arguments[0])
+        member = allowed(arguments[0]).replace("a mapping", "mappings", 1)
         return f"a list of {member}" if Ellipsis in arguments else f"a list of {len(arguments)} numbers"
     if origin is Mapping:
         return "a mapping of names to text"
@@ -161,9 +175,8 @@ def known_keys(annotation: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, field in children(annotation).items():
         path = f"{prefix}{name}"
         yield name, path
-        is_list = any(get_origin(option) is tuple or option is Curve for option in options(field.annotation))
-        if not any(option is Curve for option in options(field.annotation)):
-            yield from known_keys(field.annotation, f"{path}[]." if is_list else f"{path}.")
+        if field.annotation is not Curve:
+            yield from known_keys(field.annotation, f"{path}[]." if is_list(field.annotation) else f"{path}.")
 
 
 def unknown_key_hints(kind: type[Part], section: KeyPath, name: str) -> tuple[str, ...]:
@@ -175,6 +188,8 @@ def unknown_key_hints(kind: type[Part], section: KeyPath, name: str) -> tuple[st
     meant = nearest(name, [*here, *ALSO_CALLED]) or nearest(name, elsewhere)
     meant = ALSO_CALLED.get(meant or "", meant)
     listing = f"allowed here: {', '.join(here)}" if here else "no key is allowed here"
+    if name in ALSO_CALLED and meant in here:
+        return (listing, f"did you mean {meant}?")
     if name in elsewhere:
         return (
             listing,

@@ -1,16 +1,18 @@
 """Models back to text: every value, in a form that reads back to an equal model."""
 
 import hashlib
-import io
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-from ruamel.yaml import YAML
 
 from dawnrun.recipe.describe import KeyPath, key_text
 from dawnrun.recipe.fields import Part
 from dawnrun.recipe.schema import Recipe
+
+_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
+_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"}
+"""Words that some YAML reader takes for something else than text."""
 
 
 def to_mapping(model: Part) -> dict[str, Any]:
@@ -20,14 +22,48 @@ def to_mapping(model: Part) -> dict[str, Any]:
 
 def resolved_text(model: Part) -> str:
     """Every value of a model as YAML; `read_text` makes an equal model of it."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # ruamel declares it as None
-    yaml.allow_unicode = True
-    yaml.width = 1 << 20
-    stream = io.StringIO()
-    yaml.dump(to_mapping(model), stream)
-    return stream.getvalue()
+    return "".join(f"{line}\n" for line in _block(to_mapping(model), ""))
+
+
+def _block(mapping: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """A mapping as lines; lists of mappings as `- ` entries, other values on the key's line."""
+    for key, value in mapping.items():
+        if isinstance(value, dict) and value:
+            yield f"{indent}{_scalar(key)}:"
+            yield from _block(value, f"{indent}  ")
+        elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+            yield f"{indent}{_scalar(key)}:"
+            for entry in value:
+                first, *others = _block(entry, f"{indent}    ")
+                yield f"{indent}  - {first.lstrip()}"
+                yield from others
+        else:
+            yield f"{indent}{_scalar(key)}: {flow_text(value)}"
+
+
+def flow_text(value: Any) -> str:
+    """A plain value, or a list or mapping of them, on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(flow_text, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_scalar(key)}: {flow_text(entry)}' for key, entry in value.items())}}}"
+    return _scalar(value)
+
+
+def _scalar(value: str | float | bool | None) -> str:
+    """Numbers so that they read back to the last bit; text in quotes unless no reader could take it for more."""
+    if not isinstance(value, str):
+        return json.dumps(value, allow_nan=False)
+    if _PLAIN.fullmatch(value) and value.casefold() not in _WORDS:
+        return value
+    return f'"{"".join(map(_escaped, value))}"'
+
+
+def _escaped(character: str) -> str:
+    """A character inside double quotes."""
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08X}"
 
 
 def recipe_sha256(recipe: Recipe) -> str:

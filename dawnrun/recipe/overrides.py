@@ -6,7 +6,6 @@ from typing import Any
 from dawnrun.errors import Place
 from dawnrun.recipe.describe import KeyPath, key_text
 from dawnrun.recipe.tree import Tree, parse
-from dawnrun.text import plural
 
 _PART = re.compile(r"\.?([^.\[\]=]+)|\[([0-9]+)\]|\[\"([^\"]*)\"\]")
 
@@ -80,9 +79,9 @@ def _can_hold(tree: Tree, container: Any, walked: KeyPath, part: str | int, plac
     if isinstance(container, list) and isinstance(part, int):
         if part < len(container):
             return True
-        last = f", {key_text((*walked, 0))} to [{len(container) - 1}]" if container else ""
-        there = f"there {'is' if len(container) == 1 else 'are'} {plural(len(container), 'entry').replace('entrys', 'entries')}"
-        tree.complain(place, (*walked, part), there + last)
+        number = "1 entry" if len(container) == 1 else f"{len(container)} entries"
+        last = f", the last is {key_text((*walked, len(container) - 1))}" if container else ""
+        tree.complain(place, (*walked, part), f"no such entry: the file has {number}{last}")
     elif isinstance(container, list):
         tree.complain(place, walked, f"is a list here: name one of its entries, as in {key_text((*walked, 0, part))}")
     elif isinstance(container, dict) and isinstance(part, str):

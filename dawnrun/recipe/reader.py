@@ -174,7 +174,7 @@ def _seen(value: Any) -> str:
         return f"a list of {len(value)}" if value else "an empty list"
     if value is None:
         return "null"
-    return value if value and len(value) <= 60 else f"{value[:60]!r}"
+    return value if value and len(value) <= 60 and value.isprintable() else f"{value[:60]!r}"
 
 
 def _written(value: Any, location: Sequence[int | str]) -> tuple[KeyPath, Any]:

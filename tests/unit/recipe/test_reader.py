@@ -105,10 +105,18 @@ def test_unknown_keys(problems, plain, line, hint):
     assert problem.splitlines()[-1].strip() == hint
 
 
+def test_batch_size_of_a_phase(problems, plain):
+    """C06: batch_size alone says too little; in a phase it is not validation's that is meant."""
+    (problem,) = problems(plain.replace("    image_size: 96\n", "    image_size: 96\n    batch_size: 16\n"))
+    assert problem.endswith("did you mean global_batch_size?")
+
+
 def test_unknown_key_of_a_piece(problems, plain):
     """C03: inside a list inside a curve."""
     (problem,) = problems(plain.replace("shape: cosine", "form: cosine"))
-    assert problem.startswith("r.yaml:10:47: lr[1].form: unknown key\n    allowed here: epochs, start, end, shape, power")
+    assert problem.startswith(
+        "r.yaml:10:47: lr[1].form: unknown key\n    allowed here: epochs, start, end, shape, power"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,6 +126,11 @@ def test_unknown_key_of_a_piece(problems, plain):
 def test_text_keeps_its_spelling(recipe, plain, written, text):
     """C04: text stays as it is spelled."""
     assert recipe(plain.replace("name: plain", f"name: {written}")).name == text
+
+
+def test_old_yaml_makes_no_difference(recipe, plain):
+    """C04: a file that asks for YAML 1.1 is read the same."""
+    assert recipe("%YAML 1.1\n---\n" + plain.replace("name: plain", "name: on")).name == "on"
 
 
 @pytest.mark.parametrize("written", ["~", "null", "", "Null"])
@@ -160,8 +173,8 @@ precision: fp17
     ("line", "message"),
     [
         ("input: 5", "input: must be a mapping with the keys datasets, "),
-        ("phases: []", "phases: must be a list of a mapping with the keys epochs, "),
-        ("phases: {}", "phases: must be a list of a mapping with the keys epochs, "),
+        ("phases: []", "phases: must be a list of mappings with the keys epochs, "),
+        ("phases: {}", "phases: must be a list of mappings with the keys epochs, "),
         ("input: {aspect_ratio: [1]}", "input.aspect_ratio: must be a list of 2 numbers, not a list of 1"),
         ("input: {mean: [1, 2, 3, 4]}", "input.mean: must be a list of 3 numbers, not a list of 4"),
         ("input: {datasets: [a]}", "input.datasets: must be a mapping of names to text, not a list of 1"),
@@ -218,8 +231,10 @@ def test_site_keys_in_a_recipe_and_back(problems):
         ("name: !!python/object:os.system x\n", "r.yaml:1:7: name: the tag tag:yaml.org,2002:python/object:os.system"),
         ("name: &a [*a]\n", "r.yaml:1:7: name[0]: an alias that contains itself"),
         ("<<: 5\nname: x\n", "r.yaml:1:5: << takes a mapping"),
+        ('"a\\nb": 1', 'r.yaml:1:1: ["a\\nb"]: unknown key'),
+        ('seed: "a\\nb"', "r.yaml:1:7: seed: must be a whole number of 0 or more and below 2^63, not 'a\\nb'"),
         ("a: &a\n  <<: *a\n", "r.yaml:1:4: a: << merges a mapping into itself"),
-        ("[" * 5000, "r.yaml: nested too deeply"),
+        ("[" * 1200, "r.yaml: nested too deeply"),
     ],
 )
 def test_text_that_is_no_recipe(problems, content, message):
@@ -301,6 +316,21 @@ def test_origins_and_later_problems(plain):
     assert str(document.problem("lr[1].end", "no")) == "--set lr[1].end=0.02: lr[1].end: no"
 
 
+def test_origin_of_what_a_local_value_replaces(recipe):
+    """A merged mapping that is given again leaves no origin behind for what is in its place."""
+    text = """\
+name: merged
+phases:
+  - &base {epochs: 1, image_size: 64, global_batch_size: 8, per_device_batch_size: 8, validation: {resize_px: 80}}
+  - {<<: *base, validation: {rectangular: true}}
+lr: 0.1
+"""
+    origins = read_text(text, Recipe, source="r.yaml").origins
+    assert origins["phases[0].validation.resize_px"] == "r.yaml:3"
+    assert origins["phases[1].validation.resize_px"] == "default"
+    assert origins["phases[1].validation.rectangular"] == "r.yaml:4"
+
+
 def test_whole_recipe_checks_are_part_of_reading(problems, plain):
     """A gap in a curve is found when the recipe is read, at its line."""
     (problem,) = problems(plain.replace("[1.5, 3]", "[2, 3]"))
@@ -308,7 +338,9 @@ def test_whole_recipe_checks_are_part_of_reading(problems, plain):
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(at=st.integers(0, 300), drop=st.integers(0, 3), put=st.text(max_size=3) | st.sampled_from("{}[]:,-#&*!|>'\"%@`\t\n"))
+@given(
+    at=st.integers(0, 300), drop=st.integers(0, 3), put=st.text(max_size=3) | st.sampled_from("{}[]:,-#&*!|>'\"%@`\t\n")
+)
 def test_any_damage_is_a_recipe_or_a_clear_error(plain, at, drop, put):
     """Whatever is cut from or put into a recipe: it reads, or every problem has a line of the file."""
     text = plain[:at] + put + plain[at + drop :]

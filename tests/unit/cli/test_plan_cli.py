@@ -1,0 +1,174 @@
+"""`dawnrun plan`: what a recipe amounts to."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from dawnrun.cli.plan import plan, validation_batches
+from dawnrun.errors import DataError, RecipeError
+from dawnrun.recipe.dump import resolved_text
+from dawnrun.recipe.reader import read
+from dawnrun.recipe.schema import Recipe
+
+RECIPE = """\
+name: two-phases
+provenance: {confidence: own, published: made for a test}
+input: {num_train_images: 103, datasets: {full: images}}
+phases:
+  - {epochs: 2, image_size: 64, global_batch_size: 8, per_device_batch_size: 8}
+  - {epochs: 1, image_size: 96, global_batch_size: 5, per_device_batch_size: 5}
+lr:
+  - {epochs: [0, 1], start: 0, end: 1.e-4}
+  - {epochs: [1, 3], start: 1E-4, end: 0}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a recipe."""
+    monkeypatch.chdir(tmp_path)
+    Path("r.yaml").write_text(RECIPE)
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    """Standard output; errors are raised."""
+    return CliRunner().invoke(plan, arguments, catch_exceptions=False, standalone_mode=False).output
+
+
+def run_json(*arguments: str) -> dict:
+    """The plan as a mapping; anything but strict JSON is an error."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    return json.loads(run(*arguments, "--format", "json"), parse_constant=refuse)
+
+
+def rows(text: str) -> list[list[str]]:
+    """Words of each line."""
+    return [line.split() for line in text.splitlines()]
+
+
+def test_table(folder: Path):
+    """C08: steps, images and rates, epochs from 1, all of it narrower than a terminal."""
+    text = run("--config", "r.yaml", "--num-val-images", "10")
+    assert text.startswith(
+        "two-phases: provenance own; made for a test\nsite this-machine: 1 machine x 1 = 1 process\n"
+    )
+    lines = rows(text)
+    assert ["1-2", "64", "full", "8/8/8", "1", "13", "104", "1", "0"] in lines
+    assert ["3", "96", "full", "5/5/5", "1", "21", "105", "2", "0"] in lines
+    assert ["1", "64", "7.69231e-06", "->", "0.0001", "0.9", "1", "of", "1"] in lines
+    assert ["3", "96", "4.7619e-05", "->", "0", "0.9", "1", "of", "1"] in lines
+    assert "3 epochs, 47 steps, 313 training images\n" in text
+    assert "validated 3 times: 10 images in 1 batch of at most 100, 0 left out\n" in text
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+
+
+def test_three_batch_sizes(folder: Path):
+    """C06: 2 machines of 4 processes of 32 images: 32, 128 and 256."""
+    Path("s.yaml").write_text("name: s\nnodes: 2\nprocesses_per_node: 4\n")
+    sets = [f"--set=phases[{i}].{key}" for i in (0, 1) for key in ("global_batch_size=256", "per_device_batch_size=32")]
+    text = run("--config", "r.yaml", "--site", "s.yaml", *sets)
+    assert "site s: 2 machines x 4 = 8 processes\n" in text
+    assert "32/128/256" in text
+    (first, *_) = run_json("--config", "r.yaml", "--site", "s.yaml", *sets)["epochs"]
+    sizes = [first[f"{name}_batch_size"] for name in ("per_device", "per_node", "global")]
+    assert sizes == [32, 128, 256] and first["accumulate_steps"] == 1
+
+
+def test_json_has_every_epoch(folder: Path):
+    """Everything the table is made of, for each epoch."""
+    content = run_json("--config", "r.yaml", "--num-val-images", "10", "--set", "validation.from_epoch=3")
+    assert [epoch["epoch"] for epoch in content["epochs"]] == [1, 2, 3]
+    assert [epoch["first_step"] for epoch in content["epochs"]] == [0, 13, 26]
+    assert [epoch["validates"] for epoch in content["epochs"]] == [False, False, True]
+    assert content["epochs"][0]["validation"] is None
+    assert content["epochs"][2]["validation"]["resize_px"] == 109
+    assert content["epochs"][0]["lr_last"] == 1e-4
+    assert (content["total_epochs"], content["total_steps"], content["total_images"]) == (3, 47, 313)
+    assert content["validation"] == {"num_images": 10, "batch_size": 100, "batches": 1, "left_out": 0}
+
+
+@pytest.mark.parametrize("number", ["1e-4", "1E-4", "1.e-4", '"1e-4"'])
+def test_rates_with_exponents(folder: Path, number: str):
+    """C01: written with or without a point, or in quotes, the plan's rate is the same."""
+    assert run_json("--config", "r.yaml", "--set", f"lr={number}")["epochs"][0]["lr_first"] == 0.0001
+
+
+def test_validation_counts_every_image(folder: Path):
+    """C21: ImageNet's 50,000 in 49 batches of 1,024, none left out."""
+    sets = ("--set", "input.num_train_images=1281167", "--set", "validation.batch_size=1024")
+    assert "50,000 images in 49 batches of at most 1,024, 0 left out" in run("--config", "r.yaml", *sets)
+    assert "images not counted (--num-val-images N)" in run("--config", "r.yaml")
+
+
+@pytest.mark.parametrize(
+    ("images", "size", "world", "batches"), [(10, 3, 4, 4), (10, 2, 4, 6), (3, 5, 8, 3), (8, 4, 2, 2)]
+)
+def test_validation_batches(images, size, world, batches):
+    """Each process has every W-th image: 3, 3, 2, 2 of 10 for four."""
+    assert validation_batches(images, size, world) == batches
+
+
+def test_processes(folder: Path):
+    """--processes fixes what the site leaves open; a batch that cannot be split is shown at its line."""
+    sets = ("--set", "phases[0].per_device_batch_size=2", "--set", "phases[1].global_batch_size=40")
+    assert run_json("--config", "r.yaml", *sets, "--processes", "4")["world_size"] == 4
+    with pytest.raises(RecipeError) as caught:
+        run("--config", "r.yaml", "--processes", "4")
+    assert str(caught.value).startswith(
+        "r.yaml:5:52: phases[0].global_batch_size: 8 cannot be split over 4 processes of 8"
+    )
+
+
+def test_resolved_recipe_plans_the_same(folder: Path):
+    """C06: the recipe in a run directory, every value written out, gives the same plan from any folder."""
+    (folder / "run").mkdir()
+    (folder / "run" / "resolved.yaml").write_text(resolved_text(read("r.yaml", Recipe).value))
+    for form in ("table", "json"):
+        assert run("--config", "run/resolved.yaml", "--format", form) == run("--config", "r.yaml", "--format", form)
+
+
+def test_missing_data_are_named_by_their_absolute_path(folder: Path):
+    """C05: without a number and without data the folder is named, and what to do."""
+    with pytest.raises(DataError) as caught:
+        run("--config", "r.yaml", "--set", "input.num_train_images=")
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{folder}/data/images: no such folder")
+    assert "--set input.num_train_images=1281167" in second
+
+
+def test_images_are_counted_where_no_number_is_given(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without input.num_train_images the data are counted, validation images too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    for split, number in (("train", 7), ("val", 3)):
+        for label in ("cat", "dog"):
+            place = folder / "data" / "images" / split / label
+            place.mkdir(parents=True)
+            for image in range(number):
+                Image.new("RGB", (20, 15), (image, 9, 9)).save(place / f"{image}.jpg")
+    content = run_json("--config", "r.yaml", "--set", "input.num_train_images=")
+    assert content["num_train_images"] == 14
+    assert content["validation"]["num_images"] == 6
+
+
+def test_a_hundred_epochs_stay_a_few_lines(folder: Path):
+    """Epochs of one phase and one piece of a curve share a row."""
+    text = run("--config", "r.yaml", "--set", "phases[1].epochs=98", "--set", "lr[1].epochs=[1, 100]")
+    assert len(text.splitlines()) < 20
+    assert any(line[:2] == ["3-100", "96"] for line in rows(text))
+
+
+def test_batches_that_cross_epochs_show_a_range(folder: Path):
+    """With `continue` the steps of an epoch vary."""
+    assert any(
+        "12-13" in line
+        for line in rows(
+            run("--config", "r.yaml", "--set", "input.last_batch=continue", "--set=input.num_train_images=100")
+        )
+    )
