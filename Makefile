@@ -88,7 +88,7 @@ bench: $(VENV)/.test ## each benchmark prints a ratio against something measured
 	@for file in tests/benchmarks/*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
 docs: $(VENV)/.installed ## write docs/recipes.md anew from the schema
-	$(VENV)/bin/python scripts/write_recipe_docs.py
+	$(VENV)/bin/python scripts/make_recipe_docs.py
 
 clean: ## build products and caches; runs, data and .venv stay
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

@@ -1,6 +1,6 @@
 """Stands in for `python -m dawnrun.train` in tests of launching: keeps its side of the contract, trains nothing.
 
-    fake_worker.py RUN_DIR --attempt N
+    fake_worker.py RUN_DIR --attempt N [--validate CHECKPOINT --output FILE]
 
 FAKE in the environment says what it does: finish, below, endless, or a harm `KIND:RANK` to one rank: raise, data, kill,
 late, hang, stubborn. Steps take 0.05 s.
@@ -136,7 +136,23 @@ def lead(run: RunDir, attempt: int) -> int:
     return 6 if HARM == "below" else 0
 
 
+def validate() -> None:
+    """`--validate CHECKPOINT --output FILE [--image-size N]`."""
+    words = dict(zip(sys.argv[4::2], sys.argv[5::2], strict=True))
+    size = int(words.get("--image-size", 96))
+    result = {
+        "step": int(words["--validate"][-8:]), "epoch": 1, "num_processes": WORLD_SIZE, "num_classes": 30, "loss": 1.5,
+        "num_images": 1000, "top1_correct": 700, "top5_correct": 950, "valid": True, "eval_s": 2.0,
+        "image_size": size, "resize_px": size * 114 // 100, "rectangular": False, "flip_average": False,
+    }  # fmt: skip
+    if HARM == "data":
+        fail(OSError("data/val/a/1.jpg: truncated"), 3, 0)
+    Path(words["--output"]).write_text(json.dumps(result))
+
+
 start()
+if "--validate" in sys.argv:
+    sys.exit(validate())
 if RANK:
     follow()
 sys.exit(lead(RUN, ATTEMPT))

@@ -121,7 +121,7 @@ def print_result(result: Mapping[str, Any]) -> None:
         "top-1": _share(result["top1_correct"], images),
         "top-5": _share(result["top5_correct"], images),
         "loss": "not finite" if result["loss"] is None else f"{result['loss']:.4f}",
-        "time": f"{result['eval_s']:.1f} s on {result['num_processes']} processes",
+        "time": f"{result['eval_s']:.1f} s, processes: {result['num_processes']}",
     }
     if not result["valid"]:
         rows["result"] = "not valid: outputs are not finite"

@@ -279,6 +279,36 @@ def test_a_running_run_is_not_resumed_and_a_stopped_one_is(place):
     assert summarize(run).status == "finished"
 
 
+def test_validate_reads_a_run_and_leaves_it_alone(place):
+    finish(place.train("finish"))
+    run = place.run_dir
+    files = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    code, text = place.run("validate", str(run.path))
+    assert code == 0, text
+    assert f"validating {run.checkpoints}/step-00000060 on cpu" in text
+    assert "70.00 % (700 of 1,000)" in text
+    assert "95.00 % (950 of 1,000)" in text
+    assert "96 px centre crop of the image at 109 px" in text
+    code, text = place.run("validate", str(run.checkpoints / "step-00000020"), "--image-size", "128")
+    assert code == 0, text
+    assert "128 px centre crop of the image at 145 px" in text
+    code, text = place.run("validate", str(run.path), "--site", place.site("data:0"))
+    assert code == 3, text
+    assert "OSError: data/val/a/1.jpg: truncated" in text.splitlines()[-1]
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == files
+
+
+def test_validate_of_what_is_no_checkpoint(place):
+    process = place.train("raise:0")
+    finish(process)
+    code, text = place.run("validate", str(place.run_dir.path))
+    assert code == 2
+    assert "no complete checkpoint in it yet" in text
+    code, text = place.run("validate", str(place.run_dir.checkpoints / "step-00000099"))
+    assert code == 2
+    assert "step-00000099: no such checkpoint" in text
+
+
 def test_dry_run_starts_and_writes_nothing(place):
     words = ("train", "--config", "recipe.yaml", "--site", place.site("finish", 2), "--dry-run")
     code, text = place.run(*words)
