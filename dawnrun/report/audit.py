@@ -170,22 +170,35 @@ def _accuracies(meaning: Meaning, name: Name) -> list[Decimal | None]:
 def _first(meaning: Meaning, name: Name, mark: Decimal) -> object:
     """The first row at `mark` or above, None if there is none, UNSURE where an unread row may come before it."""
     values = _accuracies(meaning, name)
+    bounds = _bounds(values)
     for index, (row, value) in enumerate(zip(meaning.rows, values, strict=True)):
         unread = value is None or index in meaning.gaps
-        if unread and _may_reach(values, index, mark):
+        if unread and _may_reach(bounds[index], mark):
             return UNSURE
         if value is not None and value >= mark:
             return row
     return None
 
 
-def _may_reach(values: Sequence[Decimal | None], index: int, mark: Decimal) -> bool:
-    """Whether what was not read at `index` (or just before it) may be `mark` or more, going by its neighbours."""
-    before = next((value for value in reversed(values[:index]) if value is not None), None)
-    after = next((value for value in values[index:] if value is not None), None)
-    if after is None:
-        return True
-    return max(before or Decimal(0), after) + ROOM >= mark
+def _bounds(values: Sequence[Decimal | None]) -> list[Decimal | None]:
+    """For each row, the higher of the last accuracy known before it and the next from it on; None without a next."""
+    before, after = [None, *_latest(values)], _latest(values[::-1])[::-1]
+    return [None if right is None else max(left or right, right) for left, right in zip(before, after, strict=False)]
+
+
+def _latest(values: Sequence[Decimal | None]) -> list[Decimal | None]:
+    """For each row, the last accuracy known up to it."""
+    known: Decimal | None = None
+    latest = list[Decimal | None]()
+    for value in values:
+        known = known if value is None else value
+        latest.append(known)
+    return latest
+
+
+def _may_reach(bound: Decimal | None, mark: Decimal) -> bool:
+    """Whether what was not read between two known accuracies may be `mark` or more."""
+    return bound is None or bound + ROOM >= mark
 
 
 def _best(meaning: Meaning, name: Name) -> Decimal | None:
@@ -194,8 +207,12 @@ def _best(meaning: Meaning, name: Name) -> Decimal | None:
     best = max((value for value in values if value is not None), default=None)
     if best is None:
         return None
-    unread = [index for index, value in enumerate(values) if value is None or index in meaning.gaps]
-    return None if any(_may_reach(values, index, best) for index in unread) else best
+    unread = [
+        bound
+        for index, (value, bound) in enumerate(zip(values, _bounds(values), strict=True))
+        if value is None or index in meaning.gaps
+    ]
+    return None if any(_may_reach(bound, best) for bound in unread) else best
 
 
 def _dips(meaning: Meaning) -> tuple[int | None, list[int]]:

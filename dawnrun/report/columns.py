@@ -110,6 +110,7 @@ def _roles(table: Table, columns: Columns) -> tuple[Roles, list[Defect]]:
         return by_name, []
     places = [by_name[role] for role in ROLES]
     others = [dict(zip(ROLES, order, strict=True)) for order in permutations(places)]
+    others = [roles for roles in others if facts.whole[roles[EPOCH]] >= facts.whole[by_name[EPOCH]]]
     fitting = [roles for roles in others if facts.fit(roles)]
     fitting = fitting or [roles for roles in others if facts.fit(roles, durations=True)]
     if not fitting:
@@ -164,8 +165,8 @@ def _common(fitting: Sequence[Roles]) -> Roles:
 
 
 def least_top1(top5: Decimal) -> int:
-    """Top-1 in percent below which no published entry is at that top-5: 15 at 50 %, 40 at 80 %, 60 at 90 %."""
-    return next((least for reached, least in ((90, 60), (80, 40), (50, 15)) if top5 >= reached), 0)
+    """Top-1 in percent below which no published entry is at that top-5: 15 at 50 %, 40 at 80 %, 60 at 90 %, 80 at 97 %."""
+    return next((least for reached, least in ((97, 80), (90, 60), (80, 40), (50, 15)) if top5 >= reached), 0)
 
 
 def are_fractions(values: Sequence[Decimal]) -> bool:
@@ -182,6 +183,7 @@ class Facts:
         self._pairs: dict[tuple[int, int], bool] = {}
         self._raw = columns
         self._allowance = max(map(len, columns), default=0) // 10
+        self.whole = [sum(value % 1 == 0 for value in column) for column in self._columns]
         self._label = [self._is_label(column) for column in self._columns]
         self._clock = [self._is_clock(column) for column in self._columns]
         self._span = [self._is_span(column) for column in self._columns]

@@ -39,8 +39,9 @@ def put(row: EntryRow, name: Name, value: Decimal | None) -> EntryRow:
 
 def without_doubles(rows: list[EntryRow]) -> tuple[list[EntryRow], list[str]]:
     """Rows without those that repeat the row before in every figure."""
-    doubled = [after.line for before, after in pairwise(rows) if after.epoch is not None and _same(before, after)]
-    notes = [f"line {line} repeats the row before it: read once" for line in doubled]
+    pairs = pairwise(rows)
+    doubled = {after.line for before, after in pairs if after.epoch is not None and _same(before, after)}
+    notes = [f"line {line} repeats the row before it: read once" for line in sorted(doubled)]
     return [row for row in rows if row.line not in doubled], notes
 
 
@@ -154,7 +155,12 @@ def _summed(durations: Values, unsure: frozenset[int]) -> Values:
     middle = median(duration for duration in durations if duration is not None)
     sums: Values = []
     for index, duration in enumerate(durations):
-        if total is None or duration is None or index in unsure or ((duration or index) and not middle / MAX_STEP <= duration <= middle * MAX_STEP):
+        if (
+            total is None
+            or duration is None
+            or index in unsure
+            or ((duration or index) and not middle / MAX_STEP <= duration <= middle * MAX_STEP)
+        ):
             total = None
         else:
             total += duration

@@ -25,6 +25,8 @@ from dawnrun.report.entry_clock import (
 
 LEAST_FRACTION = Decimal("0.05")
 """Best accuracy below which 0 to 1 cannot be told from 0 to 100 percent: 5 % or 0.05 %, both of an untrained model."""
+SPIKE_FROM, SPIKE = Decimal(85), Decimal(5)
+"""Percent. Above 85 % no published entry falls by more than 2 % from a row to the next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +51,8 @@ def interpret(rows: Sequence[EntryRow], file: str) -> Meaning:
         defects += more
         notes += note
     found, more = _possible(found, file)
+    defects += more
+    found, more = _without_spikes(found, file)
     defects += more + _epoch_defects(found, file) + _hour_defects(found, file)
     found, note = without_doubles(found)
     notes += note
@@ -135,6 +139,21 @@ def _possible(rows: list[EntryRow], file: str) -> tuple[list[EntryRow], list[Def
             row = replace(row, top1=None, top5=None)
         kept.append(row)
     return kept, [d for (code, message), lines in places.items() for d in at_lines(code, file, lines, message)]
+
+
+def _without_spikes(rows: list[EntryRow], file: str) -> tuple[list[EntryRow], list[Defect]]:
+    """Leave out rows whose top-5 is high and far above both rows beside it: training does not do that."""
+    known = [index for index, row in enumerate(rows) if row.top5 is not None]
+    values = [rows[index].top5 or Decimal(0) for index in known]
+    spikes = [
+        index
+        for index, before, value, after in zip(known[:-1], [Decimal(0), *values], values, values[1:], strict=False)
+        if value >= SPIKE_FROM and max(before, after) < value - SPIKE
+    ]
+    message = f"top-5 is more than {SPIKE} % above the rows before and after; not read"
+    lone = frozenset(spikes)
+    kept = [replace(row, top1=None, top5=None) if index in lone else row for index, row in enumerate(rows)]
+    return kept, at_lines("accuracy_spike", file, [rows[index].line for index in spikes], message)
 
 
 def _epoch_defects(rows: Sequence[EntryRow], file: str) -> list[Defect]:

@@ -232,7 +232,7 @@ def assert_reported(found: Audit, code: str, line: int) -> None:
 
 
 @pytest.mark.parametrize("kind", HARMLESS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES[::4])
 def test_harmless_corruption_is_named_and_changes_no_figure(name: str, kind: str) -> None:
     text = original(name)
     for index in (len(text.rows) // 2,):
@@ -243,7 +243,7 @@ def test_harmless_corruption_is_named_and_changes_no_figure(name: str, kind: str
         assert_right_or_open(found, name, exact=kind != "repeated row")
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(NAMES), st.sampled_from(sorted(HARMFUL)), st.integers(0, 10_000))
 def test_harmful_corruption_is_named_and_invents_no_figure(name: str, kind: str, place: int) -> None:
     text = original(name)
@@ -254,7 +254,7 @@ def test_harmful_corruption_is_named_and_invents_no_figure(name: str, kind: str,
     assert_right_or_open(found, name)
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.sampled_from(NAMES),
     st.lists(st.sampled_from(sorted({**HARMLESS, **HARMFUL})), min_size=2, max_size=3, unique=True),
@@ -273,7 +273,7 @@ def test_combined_corruptions_invent_no_figure(name: str, kinds: list[str], plac
     assert_right_or_open(judge(text.bytes(), name), name)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(NAMES), st.data())
 def test_any_bytes_are_read_without_an_error(name: str, data: st.DataObject) -> None:
     whole = original(name).bytes()
