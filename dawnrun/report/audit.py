@@ -69,6 +69,14 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A file's name, for messages, and its bytes."""
+
+    file: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
     """What an entry says and what is wrong with it; `notes`: what must be said beside the figures."""
 
@@ -79,25 +87,29 @@ class Audit:
 
 def audit(tsv: Path | None, json: Path | None = None) -> Audit:
     """Audit a training entry; either file may be absent. ReportError where a file cannot be read at all."""
+    return audit_bytes(
+        (tsv or json or Path()).stem,
+        tsv=None if tsv is None else Source(file=str(tsv), data=read_bytes(tsv)),
+        json=None if json is None else Source(file=str(json), data=read_bytes(json)),
+    )
+
+
+def audit_bytes(name: str, *, tsv: Source | None, json: Source | None) -> Audit:
+    """Audit a training entry from its files' bytes; never raises."""
     with localcontext(_EXACT):
-        entry = read_json(read_bytes(json), str(json)) if json else None
-        figures = Figures(file=(tsv or json or Path()).stem)
+        figures = Figures(file=name)
         defects, notes = list[Defect](), list[str]()
+        entry = read_json(json.data, json.file) if json else None
         if entry:
             figures = replace(figures, model=entry.text("model"), timestamp=entry.text("timestamp"))
-            defects += entry.defects
-            notes += entry.notes
         if tsv:
-            table = read_table(read_bytes(tsv), str(tsv))
-            figures, more, said = _audit_table(table, figures)
-            defects = [*more, *defects]
-            notes = [*said, *notes]
+            figures, defects, notes = _audit_table(read_table(tsv.data, tsv.file), figures)
         else:
-            notes.append("no TSV was given: nothing to time")
+            notes = ["no TSV was given: nothing to time"]
         if entry:
             figures, more, said = _priced(entry, figures)
-            defects += more
-            notes += said
+            defects = [*defects, *entry.defects, *more]
+            notes = [*notes, *entry.notes, *said]
         return Audit(figures=_published(figures), defects=tuple(defects), notes=tuple(notes))
 
 
@@ -158,22 +170,35 @@ def _accuracies(meaning: Meaning, name: Name) -> list[Decimal | None]:
 def _first(meaning: Meaning, name: Name, mark: Decimal) -> object:
     """The first row at `mark` or above, None if there is none, UNSURE where an unread row may come before it."""
     values = _accuracies(meaning, name)
+    bounds = _bounds(values)
     for index, (row, value) in enumerate(zip(meaning.rows, values, strict=True)):
         unread = value is None or index in meaning.gaps
-        if unread and _may_reach(values, index, mark):
+        if unread and _may_reach(bounds[index], mark):
             return UNSURE
         if value is not None and value >= mark:
             return row
     return None
 
 
-def _may_reach(values: Sequence[Decimal | None], index: int, mark: Decimal) -> bool:
-    """Whether what was not read at `index` (or just before it) may be `mark` or more, going by its neighbours."""
-    before = next((value for value in reversed(values[:index]) if value is not None), None)
-    after = next((value for value in values[index:] if value is not None), None)
-    if after is None:
-        return True
-    return max(before or Decimal(0), after) + ROOM >= mark
+def _bounds(values: Sequence[Decimal | None]) -> list[Decimal | None]:
+    """For each row, the higher of the last accuracy known before it and the next from it on; None without a next."""
+    before, after = [None, *_latest(values)], _latest(values[::-1])[::-1]
+    return [None if right is None else max(left or right, right) for left, right in zip(before, after, strict=False)]
+
+
+def _latest(values: Sequence[Decimal | None]) -> list[Decimal | None]:
+    """For each row, the last accuracy known up to it."""
+    known: Decimal | None = None
+    latest = list[Decimal | None]()
+    for value in values:
+        known = known if value is None else value
+        latest.append(known)
+    return latest
+
+
+def _may_reach(bound: Decimal | None, mark: Decimal) -> bool:
+    """Whether what was not read between two known accuracies may be `mark` or more."""
+    return bound is None or bound + ROOM >= mark
 
 
 def _best(meaning: Meaning, name: Name) -> Decimal | None:
@@ -182,8 +207,12 @@ def _best(meaning: Meaning, name: Name) -> Decimal | None:
     best = max((value for value in values if value is not None), default=None)
     if best is None:
         return None
-    unread = [index for index, value in enumerate(values) if value is None]
-    return None if any(_may_reach(values, index, best) for index in unread) else best
+    unread = [
+        bound
+        for index, (value, bound) in enumerate(zip(values, _bounds(values), strict=True))
+        if value is None or index in meaning.gaps
+    ]
+    return None if any(_may_reach(bound, best) for bound in unread) else best
 
 
 def _dips(meaning: Meaning) -> tuple[int | None, list[int]]:
@@ -191,9 +220,11 @@ def _dips(meaning: Meaning) -> tuple[int | None, list[int]]:
     hit = _first(meaning, "top5", TARGET_TOP5)
     if not isinstance(hit, EntryRow):
         return None, []
-    later = meaning.rows[meaning.rows.index(hit) :]
+    start = meaning.rows.index(hit)
+    later = meaning.rows[start:]
+    unread = any(row.top5 is None for row in later) or any(gap > start for gap in meaning.gaps)
     lines = [row.line for row in later if row.top5 is not None and row.top5 < TARGET_TOP5]
-    return (None if any(row.top5 is None for row in later) else len(lines)), lines
+    return (None if unread else len(lines)), lines
 
 
 def _notes(meaning: Meaning, figures: Figures) -> list[str]:

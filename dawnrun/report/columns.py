@@ -110,9 +110,11 @@ def _roles(table: Table, columns: Columns) -> tuple[Roles, list[Defect]]:
         return by_name, []
     places = [by_name[role] for role in ROLES]
     others = [dict(zip(ROLES, order, strict=True)) for order in permutations(places)]
+    others = [roles for roles in others if facts.whole[roles[EPOCH]] >= facts.whole[by_name[EPOCH]]]
     fitting = [roles for roles in others if facts.fit(roles)]
+    fitting = fitting or [roles for roles in others if facts.fit(roles, durations=True)]
     if not fitting:
-        return by_name, []
+        return facts.uncontradicted(by_name), []
     certain = _common(fitting)
     wrong = " ".join(role for role in ROLES if certain.get(role) != by_name[role])
     message = f"the header's order does not fit the figures: {wrong} stand elsewhere"
@@ -131,7 +133,7 @@ def _agreed(table: Table, columns: Columns, by_name: Roles) -> Roles:
     fitting = [roles for roles in allowed if facts.fit(roles)]
     fitting = fitting or [roles for roles in allowed if facts.fit(roles, durations=True)]
     if not fitting and table.names and len(table.names) == table.width:
-        return by_name
+        return facts.uncontradicted(by_name)
     return _common(fitting)
 
 
@@ -162,6 +164,16 @@ def _common(fitting: Sequence[Roles]) -> Roles:
     return {role: index for role, index in fitting[0].items() if all(other.get(role) == index for other in fitting)}
 
 
+def least_top1(top5: Decimal) -> int:
+    """Top-1 in percent below which no published entry is at that top-5: 15 at 50 %, 40 at 80 %, 60 at 90 %, 80 at 97 %."""
+    return next((least for reached, least in ((97, 80), (90, 60), (80, 40), (50, 15)) if top5 >= reached), 0)
+
+
+def are_fractions(values: Sequence[Decimal]) -> bool:
+    """Whether accuracies run from 0 to 1; one in ten may depart from it."""
+    return sum(value > 1 for value in values) <= len(values) // 10
+
+
 class Facts:
     """What each column can be, worked out once. One row in ten may depart from it, as faults in single rows do."""
 
@@ -171,9 +183,10 @@ class Facts:
         self._pairs: dict[tuple[int, int], bool] = {}
         self._raw = columns
         self._allowance = max(map(len, columns), default=0) // 10
+        self.whole = [sum(value % 1 == 0 for value in column) for column in self._columns]
         self._label = [self._is_label(column) for column in self._columns]
         self._clock = [self._is_clock(column) for column in self._columns]
-        self._span = [bool(column) and min(column) >= 0 for column in self._columns]
+        self._span = [self._is_span(column) for column in self._columns]
 
     def fit(self, roles: Roles, *, durations: bool = False) -> bool:
         """Whether the figures can be what `roles` says; with `durations` the hours need not rise."""
@@ -181,22 +194,31 @@ class Facts:
         clock = self._span[hours] if durations else self._clock[hours]
         return self._label[epoch] and clock and self._accuracies(top1, top5)
 
+    def uncontradicted(self, roles: Roles) -> Roles:
+        """The roles without epochs and hours where the figures look as if those two changed places."""
+        if HOURS not in roles:
+            return roles
+        changed = self._label[roles[HOURS]] and not (EPOCH in roles and self._label[roles[EPOCH]])
+        return {role: index for role, index in roles.items() if not changed or role in (TOP1, TOP5)}
+
     def _is_label(self, column: Sequence[Decimal]) -> bool:
         """Epoch labels: whole or in tenths, rising."""
-        tenths = sum(value != round(value, 1) or value < 0 for value in column)
-        falls = sum(after <= before for before, after in pairwise(column))
-        return bool(column) and tenths <= self._allowance and falls <= self._allowance and column[-1] >= column[0]
+        odd = sum(value != round(value, 1) for value in column)
+        return odd <= self._allowance and self._is_clock(column)
 
     def _is_clock(self, column: Sequence[Decimal]) -> bool:
         """A running clock: never negative, rising."""
         falls = sum(after <= before for before, after in pairwise(column))
-        return bool(column) and min(column) >= 0 and falls <= self._allowance and column[-1] >= column[0]
+        return falls <= self._allowance and self._is_span(column)
+
+    def _is_span(self, column: Sequence[Decimal]) -> bool:
+        """Hours of any meaning: never negative."""
+        return bool(column) and sum(value < 0 for value in column) <= self._allowance
 
     def _accuracies(self, top1: int, top5: int) -> bool:
         """Whether the two columns can be top-1 and top-5 of one model over 1,000 classes.
 
-        Top-1 is never above top-5; and in no published entry is it below 15 % once top-5 is 50 %, or below 40 % once
-        top-5 is 80 %.
+        Top-1 is never above top-5, and never far below it either (least_top1).
         """
         if (top1, top5) not in self._pairs:
             rows = [
@@ -206,10 +228,9 @@ class Facts:
         return self._pairs[top1, top5]
 
     def _joint(self, rows: Sequence[tuple[Decimal, Decimal]]) -> bool:
-        scale1 = 100 if max(a for a, _ in rows) <= 1 else 1
-        scale5 = 100 if max(b for _, b in rows) <= 1 else 1
+        scale1 = 100 if are_fractions([a for a, _ in rows]) else 1
+        scale5 = 100 if are_fractions([b for _, b in rows]) else 1
         wrong = 0 if scale1 == scale5 else len(rows)
         for a, b in ((a * scale1, b * scale5) for a, b in rows):
-            low = 40 if b >= 80 else 15 if b >= 50 else 0
-            wrong += not (0 <= a <= b <= 100 and a >= low)
+            wrong += not (0 <= a <= b <= 100 and a >= least_top1(b))
         return wrong <= self._allowance and any(a * scale1 < b * scale5 for a, b in rows)

@@ -14,7 +14,7 @@ from dawnrun.errors import ReportError
 from dawnrun.report.defect import Defect, at_lines, code_part
 
 EPOCH, HOURS, TOP1, TOP5 = ROLES = ("epoch", "hours", "top1Accuracy", "top5Accuracy")
-MAX_BYTES = 64 << 20
+MAX_BYTES = 16 << 20
 """Far above any entry; keeps a wrong path (a disk image, an endless device) from filling the memory."""
 NUMERIC = re.compile(r"[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?|[+-]?(?:nan|inf(?:inity)?)", re.I)
 

@@ -1,21 +1,32 @@
 """What an entry's figures mean: percent or fractions, a running clock or durations, and where that cannot be said."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import accumulate, pairwise
-from statistics import median
+from itertools import pairwise
 from typing import Literal
 
-from dawnrun.report.columns import EntryRow
+from dawnrun.report.columns import EntryRow, are_fractions, least_top1
 from dawnrun.report.defect import MAX_PLACES, Defect, at_lines
+from dawnrun.report.entry_clock import (
+    NAMES,
+    Name,
+    Values,
+    find_gaps,
+    in_order,
+    put,
+    settle_epochs,
+    settle_hours,
+    values_of,
+    with_values,
+    without_doubles,
+    without_jump,
+)
 
-Values = list[Decimal | None]
-Name = Literal["epoch", "hours", "top1", "top5"]
-NAMES: tuple[Name, ...] = ("epoch", "hours", "top1", "top5")
 LEAST_FRACTION = Decimal("0.05")
 """Best accuracy below which 0 to 1 cannot be told from 0 to 100 percent: 5 % or 0.05 %, both of an untrained model."""
+SPIKE_FROM, SPIKE = Decimal(85), Decimal(5)
+"""Percent. Above 85 % no published entry falls by more than 2 % from a row to the next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,14 +51,20 @@ def interpret(rows: Sequence[EntryRow], file: str) -> Meaning:
         defects += more
         notes += note
     found, more = _possible(found, file)
-    defects += more + _epoch_defects(found, file) + _hour_defects(found, file)
-    found, note = _in_order(found)
-    notes += note
-    gaps, more = _gaps(found, file)
     defects += more
-    found = _settle_epochs(found, gaps)
-    found, note = _settle_hours(found, gaps)
+    found, more = _without_spikes(found, file)
+    defects += more + _epoch_defects(found, file) + _hour_defects(found, file)
+    found, note = without_doubles(found)
     notes += note
+    found, note = in_order(found)
+    notes += note
+    gaps, more = find_gaps(found, file)
+    defects += more
+    found = settle_epochs(found, gaps)
+    found, note = settle_hours(found, gaps)
+    notes += note
+    found, more = without_jump(found, file)
+    defects += more
     return Meaning(rows=tuple(found), gaps=gaps, defects=tuple(_joined(defects)), notes=tuple(notes))
 
 
@@ -56,43 +73,31 @@ def _joined(defects: Sequence[Defect]) -> Iterator[Defect]:
     return iter(dict.fromkeys(defects))
 
 
-def _values(rows: Sequence[EntryRow], name: Name) -> Values:
-    return [getattr(row, name) for row in rows]
-
-
-def _with(rows: Sequence[EntryRow], name: Name, values: Sequence[Decimal | None]) -> list[EntryRow]:
-    return [_put(row, name, value) for row, value in zip(rows, values, strict=True)]
-
-
-def _put(row: EntryRow, name: Name, value: Decimal | None) -> EntryRow:
-    if name == "epoch":
-        return replace(row, epoch=value)
-    if name == "hours":
-        return replace(row, hours=value)
-    return replace(row, top1=value) if name == "top1" else replace(row, top5=value)
-
-
 def _percent(
     rows: list[EntryRow], name: Literal["top1", "top5"], file: str
 ) -> tuple[list[EntryRow], list[Defect], list[str]]:
     """Accuracies of one column in percent; fractions times 100, exactly."""
-    values = _values(rows, name)
+    values = values_of(rows, name)
     known = [value for value in values if value is not None]
     column = f"{name}Accuracy"
     if not known or max(known) <= 0:
         return rows, [], []
     if max(known) <= LEAST_FRACTION:
         note = f"{column} never exceeds {max(known)}: percent or fractions cannot be told apart"
-        return _with(rows, name, [None] * len(rows)), [], [note]
-    if max(known) <= 1:
+        return with_values(rows, name, [None] * len(rows)), [], [note]
+    if are_fractions(known):
         lines = [row.line for row, value in zip(rows, values, strict=True) if value is not None]
         defects = at_lines("accuracy_0_to_1", file, lines, f"{column} is a fraction from 0 to 1; the form has percent")
         # scaleb, not times 100: it keeps the number of digits that were printed.
-        return _with(rows, name, [value if value is None else value.scaleb(2) for value in values]), defects, []
+        return with_values(rows, name, [value if value is None else value.scaleb(2) for value in values]), defects, []
     lone = [index for index, value in enumerate(values) if value is not None and _lone_fraction(values, index)]
     message = f"{column} is at most 1 between rows of far more: a fraction, or a collapse; not read"
     defects = at_lines("accuracy_0_to_1", file, [rows[index].line for index in lone], message)
-    return _with(rows, name, [None if index in lone else value for index, value in enumerate(values)]), defects, []
+    return (
+        with_values(rows, name, [None if index in lone else value for index, value in enumerate(values)]),
+        defects,
+        [],
+    )
 
 
 def _lone_fraction(values: Values, index: int) -> bool:
@@ -109,23 +114,46 @@ def _possible(rows: list[EntryRow], file: str) -> tuple[list[EntryRow], list[Def
     """Leave out values that cannot be: above 100 %, below nothing, top-1 above top-5."""
     places: dict[tuple[str, str], list[int]] = {}
     kept = []
+    both = any(row.top1 is not None and row.top5 is not None for row in rows)
     for row in rows:
         wrong: list[Name] = []
         for name in NAMES:
-            value = _values([row], name)[0]
+            value = values_of([row], name)[0]
             if value is not None and value < 0:
                 places.setdefault(("negative_value", f"{name} below 0"), []).append(row.line)
                 wrong.append(name)
             if value is not None and value > 100 and name in ("top1", "top5"):
                 places.setdefault(("accuracy_above_100", f"{name}Accuracy above 100 %"), []).append(row.line)
                 wrong.append(name)
-        if not wrong and row.top1 is not None and row.top5 is not None and row.top1 > row.top5:
-            places.setdefault(("top1_above_top5", "top-1 cannot exceed top-5; neither is read"), []).append(row.line)
-            wrong = ["top1", "top5"]
         for name in wrong:
-            row = _put(row, name, None)
+            row = put(row, name, None)
+        if row.top1 is not None and row.top5 is not None and row.top1 > row.top5:
+            places.setdefault(("top1_above_top5", "top-1 cannot exceed top-5; neither is read"), []).append(row.line)
+            row = replace(row, top1=None, top5=None)
+        if row.top1 is not None and row.top5 is not None and row.top1 < least_top1(row.top5):
+            message = "top-1 and top-5 are too far apart for one model; neither is read"
+            places.setdefault(("accuracies_implausible", message), []).append(row.line)
+            row = replace(row, top1=None, top5=None)
+        if both and (row.top1 is None or row.top5 is None):
+            # The one that is left has lost its check, that top-1 is not above top-5.
+            row = replace(row, top1=None, top5=None)
         kept.append(row)
     return kept, [d for (code, message), lines in places.items() for d in at_lines(code, file, lines, message)]
+
+
+def _without_spikes(rows: list[EntryRow], file: str) -> tuple[list[EntryRow], list[Defect]]:
+    """Leave out rows whose top-5 is high and far above both rows beside it: training does not do that."""
+    known = [index for index, row in enumerate(rows) if row.top5 is not None]
+    values = [rows[index].top5 or Decimal(0) for index in known]
+    spikes = [
+        index
+        for index, before, value, after in zip(known[:-1], [Decimal(0), *values], values, values[1:], strict=False)
+        if value >= SPIKE_FROM and max(before, after) < value - SPIKE
+    ]
+    message = f"top-5 is more than {SPIKE} % above the rows before and after; not read"
+    lone = frozenset(spikes)
+    kept = [replace(row, top1=None, top5=None) if index in lone else row for index, row in enumerate(rows)]
+    return kept, at_lines("accuracy_spike", file, [rows[index].line for index in spikes], message)
 
 
 def _epoch_defects(rows: Sequence[EntryRow], file: str) -> list[Defect]:
@@ -156,114 +184,3 @@ def _hour_defects(rows: Sequence[EntryRow], file: str) -> list[Defect]:
     falls = [line for (_, before), (line, after) in pairwise(known) if after <= before]
     message = "the hours are not above those of the row before"
     return defects + at_lines(f"hours_not_increasing_{len(falls)}x", file, falls, message)
-
-
-def _in_order(rows: list[EntryRow]) -> tuple[list[EntryRow], list[str]]:
-    """Rows by epoch where that puts the clock right too: they were written out of order."""
-    if any(row.epoch is None or row.hours is None for row in rows) or _rises(_values(rows, "hours")):
-        return rows, []
-    ordered = sorted(rows, key=lambda row: row.epoch or Decimal(0))
-    if ordered == rows or not _rises(_values(ordered, "hours")) or not _rises(_values(ordered, "epoch")):
-        return rows, []
-    return ordered, ["rows are out of order: sorted by epoch both epochs and hours rise, and so they are read"]
-
-
-def _rises(values: Values) -> bool:
-    known = [value for value in values if value is not None]
-    return all(after > before for before, after in pairwise(known))
-
-
-def _gaps(rows: Sequence[EntryRow], file: str) -> tuple[frozenset[int], list[Defect]]:
-    """Rows before which labels are missing, where most rows are one epoch apart."""
-    steps = {
-        index: after.epoch - before.epoch
-        for index, (before, after) in enumerate(pairwise(rows), 1)
-        if before.epoch is not None and after.epoch is not None
-    }
-    whole = all(row.epoch is None or row.epoch % 1 == 0 for row in rows)
-    if not whole or 2 * sum(step == 1 for step in steps.values()) <= len(steps):
-        return frozenset(), []
-    gaps = [index for index, step in steps.items() if step > 1]
-    defects = []
-    for index in gaps:
-        last = rows[index].epoch
-        assert last is not None
-        missing = range(int(last - steps[index]) + 1, int(last))
-        label = str(missing[0]) if len(missing) == 1 else f"{missing[0]}-{missing[-1]}"
-        message = f"epoch {label} has no row"
-        defects += at_lines(f"epoch_missing_{label}", file, [rows[index].line], message)
-    return frozenset(gaps), defects
-
-
-def _settle_epochs(rows: list[EntryRow], gaps: frozenset[int]) -> list[EntryRow]:
-    """Leave out labels that contradict others: above a later one, or repeated where the next is missing."""
-    labels = _values(rows, "epoch")
-    known = [label for label in labels if label is not None]
-    if _rises(labels):
-        return rows
-    repeated = {label for label, times in Counter(known).items() if times > 1}
-    highest = accumulate(known, max)
-    lowest = reversed(list(accumulate(reversed(known), min)))
-    bounds = iter(list(zip(highest, lowest, strict=True)))
-    kept: Values = []
-    for index, label in enumerate(labels):
-        if label is None:
-            kept.append(None)
-            continue
-        high, low = next(bounds)
-        doubtful = high > label or low < label or (label in repeated and gaps & {index, index + 1})
-        kept.append(None if doubtful else label)
-    return _with(rows, "epoch", kept)
-
-
-def _settle_hours(rows: list[EntryRow], gaps: frozenset[int]) -> tuple[list[EntryRow], list[str]]:
-    """Hours of a running clock: durations summed, values in doubt left out."""
-    hours = _values(rows, "hours")
-    if _rises(hours):
-        return rows, []
-    if _are_durations(hours):
-        note = "hours are durations of single epochs: times here are their sums"
-        return _with(rows, "hours", _summed(hours, gaps)), [note]
-    settled = _without_doubtful(hours)
-    if settled == hours:
-        return rows, []
-    note = "the clock goes back: a wrong figure or a restart; times that depend on which are left open"
-    return _with(rows, "hours", settled), [note]
-
-
-def _are_durations(hours: Values) -> bool:
-    """Durations of epochs lie close together and fall about as often as they rise; a clock does neither."""
-    known = [value for value in hours if value is not None]
-    falls = sum(after <= before for before, after in pairwise(known))
-    if len(known) < 3 or min(known) < 0 or any(value == 0 for value in known[1:]) or 5 * falls < len(known) - 1:
-        return False
-    middle = median(known)
-    return median(abs(after - before) for before, after in pairwise(known)) <= middle / 4
-
-
-def _summed(durations: Values, gaps: frozenset[int]) -> Values:
-    """Running sums, until an epoch is missing."""
-    total: Decimal | None = Decimal(0)
-    sums: Values = []
-    for index, duration in enumerate(durations):
-        lost = total is None or duration is None or index in gaps
-        total = None if lost or total is None or duration is None else total + duration
-        sums.append(total)
-    return sums
-
-
-def _without_doubtful(hours: Values) -> Values:
-    """The clock without the values that contradict it; None from a fall on that no single wrong value explains."""
-    known = [(index, value) for index, value in enumerate(hours) if value is not None]
-    kept = list(hours)
-    for place in range(1, len(known)):
-        (before, high), (index, low) = known[place - 1], known[place]
-        if low >= high:
-            continue
-        raised = place >= 2 and known[place - 2][1] < low
-        lowered = place + 1 == len(known) or known[place + 1][1] > high
-        if not raised and not lowered:
-            return [*kept[:before], *[None] * (len(hours) - before)]
-        for doubtful, wrong in ((before, raised), (index, lowered)):
-            kept[doubtful] = None if wrong else kept[doubtful]
-    return kept
