@@ -200,6 +200,7 @@ def test_ctrl_c_leaves_no_process_of_a_2_process_run(place):
     process = place.train("endless", processes=2)
     place.wait_for("attempts/1/rank-001.started")
     time.sleep(1)
+    assert os.getpgid(read_node(place.run_dir.attempt_dir(1))["pid"]) != process.pid
     os.killpg(process.pid, signal.SIGINT)
     text = finish(process, 15)
     assert process.returncode == 130, text
