@@ -196,11 +196,12 @@ def test_a_signal_ends_a_run_after_a_checkpoint(place, number, code):
 
 
 def test_ctrl_c_leaves_no_process_of_a_2_process_run(place):
-    """C31."""
+    """C31: a terminal sends Ctrl-C to every process in the foreground; the workers must hear of it from us alone."""
     process = place.train("endless", processes=2)
     place.wait_for("attempts/1/rank-001.started")
     time.sleep(1)
-    process.send_signal(signal.SIGINT)
+    assert os.getpgid(read_node(place.run_dir.attempt_dir(1))["pid"]) != process.pid
+    os.killpg(process.pid, signal.SIGINT)
     text = finish(process, 15)
     assert process.returncode == 130, text
     assert place.left() == []
