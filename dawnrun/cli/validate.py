@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dawnrun.cli.attempt import failure_error, say
-from dawnrun.cli.console import console
+from dawnrun.cli.console import console, error_console
 from dawnrun.cli.train import DATA_ROOT, SITE, find_machine, newest_document
 from dawnrun.cli.watch import POLL_S, SILENCE_S, Signals, missing_ranks, waiting_text
 from dawnrun.errors import ExitCode, TrainError, UsageError
@@ -30,7 +30,8 @@ from dawnrun.text import count, duration
 @SITE
 @DATA_ROOT
 @click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side in pixels, instead of the recipe's.")
-def validate(path: Path, site_name: str | None, data_root: Path | None, image_size: int | None) -> ExitCode:
+@click.option("--format", "form", type=click.Choice(("table", "json")), default="table", help="A table, or JSON.")
+def validate(path: Path, site_name: str | None, data_root: Path | None, image_size: int | None, form: str) -> ExitCode:
     """Measure the accuracy of a run or checkpoint.
 
     Of a run the newest checkpoint is taken. The run directory is read, never changed.
@@ -40,7 +41,7 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
     site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
     site = find_machine(site, data_root=data_root).site
     check_data(data_folders(recipe, site))
-    say(f"validating {checkpoint} on {site.device}, processes: {site.world_size}")
+    error_console().print(f"validating {checkpoint} on {site.device}, processes: {site.world_size}", soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="dawnrun-validate-") as scratch:
         # A run directory of its own, so that the one that is read gets no attempt that trained nothing.
         own, output = RunDir(Path(scratch)), Path(scratch) / "result.json"
@@ -52,7 +53,11 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
         code = run_job(job)
         if code is not ExitCode.OK:
             return code
-        print_result(json.loads(output.read_text(encoding="utf-8")))
+        text = output.read_text(encoding="utf-8")
+    if form == "json":
+        click.echo(text)
+    else:
+        print_result(json.loads(text))
     return ExitCode.OK
 
 

@@ -238,6 +238,14 @@ class Recipe(Part):
         """Epochs of all phases."""
         return sum(phase.epochs for phase in self.phases)
 
+    def phase_of(self, epoch: int) -> Phase:
+        """The phase that epoch `epoch`, from 0, belongs to. Raises IndexError beyond the last."""
+        for phase in self.phases:
+            if epoch < phase.epochs:
+                return phase
+            epoch -= phase.epochs
+        raise IndexError(f"the recipe has {self.total_epochs} epochs")
+
 
 class Local(Part):
     """Processes on the machine that the command runs on."""

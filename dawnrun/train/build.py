@@ -11,13 +11,13 @@ import torch
 
 from dawnrun.clock import Clock
 from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
-from dawnrun.errors import DataError, LaunchError
+from dawnrun.errors import DataError, LaunchError, RecipeError
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.aggregate import Aggregated
-from dawnrun.train.checkpoint import CheckpointStore
+from dawnrun.train.checkpoint import Checkpoint, CheckpointStore
 from dawnrun.train.facts import data_facts, started_facts
 from dawnrun.train.input import open_input
 from dawnrun.train.journal import Journal
@@ -119,8 +119,12 @@ def find_data(worker: Worker) -> Data:
     recipe, root = worker.recipe.value, worker.site.data_root
     max_bad = recipe.input.max_bad_images
     used = dict.fromkeys(phase.dataset for phase in recipe.phases)
+    if not worker.peers.is_first:
+        worker.peers.barrier()  # rank 0 reads the headers and leaves them in the cache
     train_sets = {name: build_index(root / recipe.input.datasets[name], "train", max_bad=max_bad) for name in used}
     validation_set = build_index(root / recipe.input.datasets[_validation_name(recipe)], "val")
+    if worker.peers.is_first:
+        worker.peers.barrier()
     counts = {name: len(index) for name, index in train_sets.items()}
     stated = recipe.input.num_train_images
     if len(set(counts.values())) > 1 or (stated is not None and stated not in counts.values()):
@@ -129,7 +133,16 @@ def find_data(worker: Worker) -> Data:
         raise DataError(f"number of training images: {found}; the recipe needs {wanted}")
     for index in train_sets.values():
         check_same_classes(index, validation_set)
+    _check_target(worker.recipe, len(validation_set.classes))
     return Data(train_sets=train_sets, validation_set=validation_set)
+
+
+def _check_target(recipe: Document[Recipe], num_classes: int) -> None:
+    """Top-5 accuracy of five classes or fewer is 100 % for every model: no target."""
+    if recipe.value.target.top5 is not None and num_classes <= 5:
+        message = f"the data have {num_classes} classes, of which the top 5 are always right"
+        problem = recipe.problem("target.top5", message, ("leave it out and give target.top1",))
+        raise RecipeError([problem], subject=recipe.source)
 
 
 def _validation_name(recipe: Recipe) -> str:
@@ -152,7 +165,9 @@ def build(worker: Worker) -> Training:
         data = find_data(worker)
     classes = data.validation_set.classes
     schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
-    precision = resolve_precision(recipe.precision, device)
+    store = CheckpointStore(worker.run.checkpoints, keep=recipe.checkpoint.keep, classes=classes)
+    checkpoint = _find_checkpoint(store, peers, journal)
+    precision = _precision(worker, checkpoint)
     # The input is opened before the model is built: the first batch is decoded meanwhile.
     batches = open_input(
         recipe,
@@ -168,7 +183,6 @@ def build(worker: Worker) -> Training:
         model = build_model(recipe.model, num_classes=recipe.model.num_classes or len(classes), seed=recipe.seed)
         initial_sha256 = weights_sha256(model.state_dict()) if peers.is_first else ""
         state = build_state(worker, model, precision)
-    store = CheckpointStore(worker.run.checkpoints, keep=recipe.checkpoint.keep, classes=classes)
     run = Training(
         recipe=recipe,
         schedule=schedule,
@@ -181,6 +195,7 @@ def build(worker: Worker) -> Training:
             log_every_steps=recipe.log_every_steps,
             max_consecutive_nonfinite=recipe.loss.max_consecutive_nonfinite,
         ),
+        precision=precision,
         store=store,
         clock=clock,
         journal=journal,
@@ -188,7 +203,7 @@ def build(worker: Worker) -> Training:
         startup=startup,
         num_classes=len(classes),
     )
-    resumed_from = _restore(run)
+    _restore(run, checkpoint)
     if peers.is_first:
         _write_classes(worker.run, classes)
         journal.write(
@@ -206,7 +221,7 @@ def build(worker: Worker) -> Training:
             precision=precision,
             decoder="vision",
             initial_weights_sha256=initial_sha256,
-            resumed_from=resumed_from,
+            resumed_from=None if checkpoint is None else str(checkpoint.path.relative_to(worker.run.path)),
         )
         _remark_on_precision(run, recipe.precision, precision, device)
     clock.change("data_setup")
@@ -232,24 +247,38 @@ def _synchronize(device: torch.device) -> Callable[[], None]:
     return (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
 
 
-def _restore(run: Training) -> str | None:
-    """Load the newest complete checkpoint, the same on all processes; its path, or None at a first start."""
+def _find_checkpoint(store: CheckpointStore, peers: Peers, journal: Journal) -> Checkpoint | None:
+    """The newest complete checkpoint, the same on all processes; None at a first start."""
     found: tuple[str | None, list[str]] = (None, [])
-    if run.peers.is_first:
-        run.store.remove_leftovers()
-        checkpoint, damaged = run.store.latest()
-        found = (None if checkpoint is None else str(checkpoint.path), damaged)
-    path, damaged = run.peers.share(found)
+    if peers.is_first:
+        store.remove_leftovers()
+        newest, damaged = store.latest()
+        found = (None if newest is None else str(newest.path), damaged)
+    path, damaged = peers.share(found)
     for trouble in damaged:
-        run.journal.remark(f"checkpoint not used: {trouble}")
-    if path is None:
-        return None
-    checkpoint = run.store.at(Path(path))
+        journal.remark(f"checkpoint not used: {trouble}")
+    return None if path is None else store.at(Path(path))
+
+
+def _precision(worker: Worker, checkpoint: Checkpoint | None) -> str:
+    """The recipe's; where that is auto, what the run began with, else rank 0's finding, which is timed."""
+    asked = worker.recipe.value.precision
+    if asked != "auto":
+        return asked
+    if checkpoint is not None:
+        return str(checkpoint.manifest["precision"])
+    found = resolve_precision(asked, worker.device) if worker.peers.is_first else ""
+    return worker.peers.share(found)
+
+
+def _restore(run: Training, checkpoint: Checkpoint | None) -> None:
+    """Go on from a checkpoint."""
+    if checkpoint is None:
+        return
     for lacking in run.store.load(checkpoint, run.state):
         run.journal.remark(lacking)
     run.reached = bool(checkpoint.manifest["target_reached"])
     run.progress.resume(run.state)
-    return path
 
 
 def _write_classes(run: RunDir, classes: tuple[str, ...]) -> None:

@@ -38,6 +38,7 @@ class Training:
     stepper: Stepper
     batches: InputPipeline
     progress: Progress
+    precision: str
     store: CheckpointStore
     clock: Clock
     journal: Journal
@@ -168,7 +169,8 @@ def _save(run: Training, plan: StepPlan, why: list[str]) -> None:
         if run.peers.is_first:
             began = time.perf_counter()
             try:
-                saved = run.store.save(run.state, epoch=plan.epoch, why=why, extra={"target_reached": run.reached})
+                extra = {"target_reached": run.reached, "precision": run.precision}
+                saved = run.store.save(run.state, epoch=plan.epoch, why=why, extra=extra)
                 run.journal.saved(saved, time.perf_counter() - began)
             except OSError as error:
                 run.unsaved.update(why)

@@ -5,14 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dawnrun.errors import UsageError
-from dawnrun.recipe.schedule import Schedule
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.build import build_state, enter, find_data
 from dawnrun.train.checkpoint import check_classes, damage, load_model, read_manifest
 from dawnrun.train.evaluate import evaluate
 from dawnrun.train.input import open_input
 from dawnrun.train.model import build_model
-from dawnrun.train.precision import resolve_precision
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper
 
@@ -30,9 +28,8 @@ def validate_checkpoint(
     recipe, peers = worker.recipe.value, worker.peers
     data = find_data(worker)
     check_classes(checkpoint, data.validation_set.classes)
-    schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
-    precision = resolve_precision(recipe.precision, worker.device)
-    phase = recipe.phases[schedule.epochs()[checkpoint.epoch].phase_index]
+    precision = str(checkpoint.manifest["precision"])
+    phase = recipe.phase_of(checkpoint.epoch)
     view = phase.validation.resolved(phase.image_size)
     if image_size is not None:
         view = phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}).resolved(image_size)

@@ -1,6 +1,7 @@
 """A worker's life around the training: arguments, logs, signals, and how its end is told to the launcher."""
 
 import argparse
+import ctypes
 import faulthandler
 import json
 import os
@@ -30,6 +31,7 @@ def main(*, began: float) -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     run, rank = RunDir(arguments.run), int(os.environ.get("RANK", "0"))
+    _die_with_parent()
     _redirect(run, arguments.attempt, rank)
     try:
         if arguments.validate:
@@ -57,6 +59,12 @@ def main(*, began: float) -> None:
 def _under_torchrun() -> bool:
     """Torchrun turns every code but 0 into a failure of the job, so orderly ends are told by file alone."""
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _die_with_parent() -> None:
+    """Have Linux kill this process when the agent or guard that started it is gone: nobody else would."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)  # 1: PR_SET_PDEATHSIG
 
 
 def _redirect(run: RunDir, attempt: int, rank: int) -> None:
