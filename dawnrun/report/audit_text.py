@@ -26,7 +26,7 @@ def _row(audit: Audit) -> tuple[str, ...]:
         _cell(figures.clock_leaderboard),
         _cell(figures.epoch_top5_93),
         _cell(figures.top5_at_crossing),
-        _cell(figures.cost_usd_2dp),
+        "-" if figures.cost_usd_2dp is None else str(figures.cost_usd_2dp),
         _cell(figures.val_images),
         "; ".join(codes(audit.defects)) or "none",
     )

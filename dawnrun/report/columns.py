@@ -198,7 +198,10 @@ class Facts:
         """The roles without epochs and hours where the figures look as if those two changed places."""
         if HOURS not in roles:
             return roles
-        changed = self._label[roles[HOURS]] and not (EPOCH in roles and self._label[roles[EPOCH]])
+        hours, epoch = roles[HOURS], roles.get(EPOCH)
+        changed = self._label[hours] and (
+            epoch is None or (not self._label[epoch] and self.whole[hours] > self.whole[epoch])
+        )
         return {role: index for role, index in roles.items() if not changed or role in (TOP1, TOP5)}
 
     def _is_label(self, column: Sequence[Decimal]) -> bool:

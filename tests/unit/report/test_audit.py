@@ -168,3 +168,36 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         audit(tmp_path / "none.tsv")
     with pytest.raises(ReportError, match="cannot be read: Is a directory"):
         audit(tmp_path)
+
+
+DURATIONS = ["0.1", "0.11", "0.1", "0.11", "0.1", "0.1", "0.09"]
+RISING = [("10", "30"), ("30", "55"), ("45", "70"), ("60", "82"), ("70", "90"), ("74", "92"), ("75", "93")]
+
+
+def test_durations_are_not_summed_over_a_missing_epoch() -> None:
+    rows = [f"{n}\t{h}\t{a}\t{b}\n" for n, (h, (a, b)) in enumerate(zip(DURATIONS, RISING, strict=True), 1)]
+    assert of(HEAD + "".join(rows)).figures.hours_top5_93 == Decimal("0.71")
+    found = of(HEAD + "".join(rows[:2] + rows[3:]))
+    assert ("epoch_missing_3", 4) in places(found)
+    assert found.figures.epoch_top5_93 == 7
+    assert found.figures.hours_top5_93 is None
+
+
+@pytest.mark.parametrize(
+    ("top1", "top5", "code"), [("93", "97", "accuracy_spike"), ("20", "93.5", "accuracies_implausible")]
+)
+def test_an_accuracy_that_no_training_shows_is_not_read(top1: str, top5: str, code: str) -> None:
+    rows = [f"{n}\t0.{n}1\t{a}\t{b}\n" for n, (a, b) in enumerate(RISING, 1)]
+    rows[2] = f"3\t0.31\t{top1}\t{top5}\n"
+    found = of(HEAD + "".join(rows))
+    assert places(found) == [(code, 4)]
+    assert found.figures.epoch_top5_93 == 7
+
+
+def test_fractions_keep_their_printed_digits_for_the_validation_images() -> None:
+    """Five decimals of a fraction are three of a percentage: k / 48,240 fits them, which five would not."""
+    rows = []
+    for n in range(1, 13):
+        top1, top5 = (round(Decimal(k) / 48_240, 5) for k in (1001 * n + 1, 2777 * n + 2))
+        rows.append(f"{n}\t{n / 7:.4f}\t{top1}\t{top5}\n")
+    assert "(12/12 rows)" in (of(HEAD + "".join(rows)).figures.val_images or "")

@@ -148,3 +148,7 @@ def test_a_fault_is_found_exactly_where_the_standard_parser_refuses(value: objec
 
 def test_deep_nesting_ends() -> None:
     assert read_loose("[" * 100_000).faults
+
+
+def test_deep_json_is_json() -> None:
+    assert not read_loose("[" * 200 + "]" * 200).faults
