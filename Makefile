@@ -62,7 +62,7 @@ report: $(VENV)/.installed ## report on RUN (default: the newest)
 
 data/fashion-mnist: | $(VENV)/.installed
 	scripts/fetch_fashion_mnist.sh
-	$(VENV)/bin/python scripts/make_fashion_mnist.py --out $@
+	$(VENV)/bin/python scripts/make_fashion_mnist.py --out $@ --train-per-class 800
 
 train-real: $(VENV)/.installed data/fashion-mnist ## ResNet-50 on photographs (Debian's Fashion-MNIST) to its target
 	scripts/train_and_report.sh fashion-mnist --data-root data
