@@ -94,10 +94,6 @@ class Journal:
         self.num_bad_images += 1
         self._log.write("data.bad_image", rank=self._rank, **asdict(image))
 
-    def failed(self, fields: dict[str, Json]) -> None:
-        """This process ends with an error; any rank, but only rank 0's reaches the log from here."""
-        self.write("worker.failed", **fields)
-
     def close(self) -> None:
         """End the heartbeat and close the file."""
         if self._heartbeat:

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ def main(*, began: float) -> None:
     run, rank = RunDir(arguments.run), int(os.environ.get("RANK", "0"))
     _die_with_parent()
     _redirect(run, arguments.attempt, rank)
+    built: list[Training] = []
     try:
         if arguments.validate:
             from dawnrun.train.validate import validate_checkpoint
@@ -47,9 +49,9 @@ def main(*, began: float) -> None:
             )
             code = int(ExitCode.OK)
         else:
-            code = _train(run, arguments.attempt, began)
+            code = _train(run, arguments.attempt, began, built)
     except BaseException as error:  # noqa: BLE001  whatever ends a worker has to be told
-        code = _fail(run, arguments.attempt, rank, error)
+        code = _fail(run, arguments.attempt, rank, error, built[0] if built else None)
     sys.stdout.flush()
     sys.stderr.flush()
     # Decode threads and a half-dead process group must not keep a worker that has told its end.
@@ -79,56 +81,29 @@ def _redirect(run: RunDir, attempt: int, rank: int) -> None:
     (run.attempt_dir(attempt) / f"rank-{rank:03d}.started").touch()
 
 
-def _train(run: RunDir, attempt: int, began: float) -> ExitCode:
-    """Build, train, and write how it ended."""
+def _train(run: RunDir, attempt: int, began: float, built: list["Training"]) -> ExitCode:
+    """Build, train, say how it ended; what was built is put into `built` for whoever has to explain a failure."""
     from dawnrun.train.build import build, enter
     from dawnrun.train.loop import FinishReason, train
     from dawnrun.train.startup import Startup
 
     worker = enter(run, attempt, began=began, startup=Startup(time.perf_counter() - began))
     training = build(worker)
+    built.append(training)
     _listen(training)
-    try:
-        reason = train(training)
-        plan = training.schedule.at(max(training.state.step - 1, 0))
-        training.journal.write("run.finished", reason=reason, step=training.state.step, epoch=plan.epoch)
-    except BaseException as error:
-        training.journal.failed(_failure(error, worker.peers.rank, training))
-        raise
-    finally:
-        training.batches.close()
-        training.journal.close()
-    if worker.peers.is_first:
-        _settle(run, attempt, training, reason)
+    reason = train(training)
+    _raise_unsaved(training)
+    plan = training.schedule.at(max(training.state.step - 1, 0))
+    training.journal.write("run.finished", reason=reason, step=training.state.step, epoch=plan.epoch)
+    training.batches.close()
+    training.journal.close()
     worker.peers.barrier()
     worker.peers.close()
-    _raise_unsaved(training)
     if reason == FinishReason.PREEMPTED:
         return ExitCode.PREEMPTED
     target = training.recipe.target
     asked = target.top5 is not None or target.top1 is not None
     return ExitCode.BELOW_TARGET if asked and not training.reached else ExitCode.OK
-
-
-def _settle(run: RunDir, attempt: int, training: "Training", reason: str) -> None:
-    """Tell the launcher how the run ended, and seal a run that is over."""
-    from dawnrun.record.seal import write_seal
-    from dawnrun.train.loop import FinishReason
-
-    if reason != FinishReason.PREEMPTED:
-        crossing = [checkpoint.path for checkpoint in training.store.complete() if "target" in checkpoint.why]
-        write_seal(run, crossing[0] if crossing else None)
-    target = training.recipe.target
-    _write_json(
-        run.attempt_dir(attempt) / "outcome.json",
-        {
-            "reason": reason,
-            "step": training.state.step,
-            "target_asked": target.top5 is not None or target.top1 is not None,
-            "target_reached": training.reached,
-            "unsaved": sorted(training.unsaved),
-        },
-    )
 
 
 def _raise_unsaved(training: "Training") -> None:
@@ -151,51 +126,63 @@ def _listen(training: "Training") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _fail(run: RunDir, attempt: int, rank: int, error: BaseException) -> int:
+def _fail(run: RunDir, attempt: int, rank: int, error: BaseException, training: "Training | None") -> int:
     """Leave a record of the failure that outlives this process; the code to exit with."""
     if isinstance(error, SystemExit):
         return int(error.code or 0)
-    foreseen = _foreseen(error)
+    foreseen = _foreseen(error, training)
     if foreseen is None:
         traceback.print_exception(error)
     else:
         print(foreseen, file=sys.stderr)
-    fields = _failure(error, rank, None)
-    _write_json(run.attempt_dir(attempt) / f"failure-rank-{rank:03d}.json", fields)
-    return int(str(fields["exit_code"]))
-
-
-def _failure(error: BaseException, rank: int, training: "Training | None") -> dict[str, Json]:
-    """What is known of a failure. `time` is wall clock: the earliest of all ranks is the cause."""
-    foreseen = _foreseen(error)
-    step = None if training is None else training.state.step
-    return {
+    code = int(foreseen.exit_code if foreseen else ExitCode.BUG)
+    fields: dict[str, Json] = {
         "rank": rank,
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "time": time.time(),
+        "time": time.time(),  # wall clock: the earliest of all ranks is the cause
         "error": type(error).__name__,
         "message": str(foreseen or error),
-        "step": step,
-        "epoch": None,
-        "exit_code": int(foreseen.exit_code if foreseen else ExitCode.BUG),
+        "step": None if training is None else training.state.step,
+        "epoch": None if training is None else training.schedule.at(max(training.state.step - 1, 0)).epoch,
+        "exit_code": code,
     }
+    _write_json(run.attempt_dir(attempt) / f"failure-rank-{rank:03d}.json", fields)
+    if training is not None:
+        with suppress(DawnrunError):  # the log may be what failed
+            training.journal.write("worker.failed", **fields)
+            training.journal.close()
+    return code
 
 
-def _foreseen(error: BaseException) -> DawnrunError | None:
+def _foreseen(error: BaseException, training: "Training | None") -> DawnrunError | None:
     """The error as the user should read it; None for a bug."""
     if isinstance(error, DawnrunError):
         return error
     import torch
 
     if isinstance(error, torch.OutOfMemoryError):
-        return TrainError(f"out of memory: {error}; lower per_device_batch_size to a divisor of it")
+        return _out_of_memory(error, training)
     lost = ("gloo", "NCCL", "Connection closed", "connection reset", "Timed out", "timeout")
     if isinstance(error, torch.distributed.DistError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in lost)
     ):
         return TrainError(f"the exchange with the other processes failed: {error}")
     return None
+
+
+def _out_of_memory(error: BaseException, training: "Training | None") -> TrainError:
+    """Which batch did not fit, and the next smaller one that divides the global batch as the recipe needs it."""
+    if training is None:
+        return TrainError(f"out of memory before the first step: {error}")
+    plan = training.schedule.at(min(training.state.step, training.schedule.total_steps - 1))
+    share = plan.global_batch_size // training.peers.world_size
+    smaller = [size for size in range(plan.per_device_batch_size - 1, 0, -1) if share % size == 0]
+    advice = f"set phases[{plan.phase_index}].per_device_batch_size={smaller[0]}" if smaller else "use a larger device"
+    return TrainError(
+        f"out of memory in step {plan.step + 1} with {plan.per_device_batch_size} images of {plan.image_size} px on a"
+        f" device: {advice} ({error})"
+    )
 
 
 def _write_json(path: Path, value: dict[str, Json]) -> None:
