@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from dawnrun.dataset.folder import Split, find_split
 from dawnrun.errors import DataError, LaunchError, UsageError
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest, size
@@ -34,10 +35,12 @@ def _problems(name: str, folder: Path) -> list[str]:
         what = "not a folder" if folder.exists() else "no such folder"
         return [f"{folder}: {what} (data set {name}){_beside(folder)}"]
     found = []
-    for split in ("train", "val"):
-        part = folder / split
-        if not part.is_dir():
-            found.append(f"{part}: no such folder (data set {name} needs train/ and val/ with a folder for each class)")
+    splits: tuple[Split, ...] = ("train", "val")
+    for split in splits:
+        try:
+            part = find_split(folder, split)
+        except DataError as error:
+            found.append(f"data set {name}: {error}")
             continue
         try:
             with os.scandir(part) as entries:

@@ -50,15 +50,24 @@ def test_all_problems_are_told_at_once(folders, tmp_path):
     with pytest.raises(DataError) as caught:
         check_data(folders)
     text = str(caught.value)
-    assert f"{tmp_path}/sz/64/val: no such folder" in text
+    assert f"data set small: no folder val/ or validation/ below {tmp_path}/sz/64" in text
     assert f"{tmp_path}/val: no class folders in it" in text
+
+
+def test_the_layouts_that_a_run_reads_are_let_through(folders, tmp_path):
+    """C16."""
+    (tmp_path / "val").rename(tmp_path / "validation")
+    (tmp_path / "sz/64/Data/CLS-LOC").mkdir(parents=True)
+    for split in ("train", "val"):
+        (tmp_path / "sz/64" / split).rename(tmp_path / "sz/64/Data/CLS-LOC" / split)
+    check_data(folders)
 
 
 def test_a_file_where_a_folder_belongs(folders, tmp_path):
     for part in ("a", ""):
         (tmp_path / "val" / part).rmdir()
     (tmp_path / "val").touch()
-    with pytest.raises(DataError, match="val: no such folder"):
+    with pytest.raises(DataError, match=r"no folder val/ or validation/ below"):
         check_data(folders)
 
 
