@@ -105,7 +105,11 @@ def workers_of(run: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"dawnrun.train" in words and os.fsencode(run.resolve()) in words and b"torch.distributed.run" not in words:
+            if (
+                b"dawnrun.train" in words
+                and os.fsencode(run.resolve()) in words
+                and b"torch.distributed.run" not in words
+            ):
                 found.append(int(entry.name))
     return found
 

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 
 from dawnrun.errors import Problem
-from dawnrun.recipe.curve import coverage_faults
-from dawnrun.recipe.schema import Curve, Input, Phase, Recipe
+from dawnrun.recipe.curve import bounds, coverage_faults
+from dawnrun.recipe.pieces import Curve
+from dawnrun.recipe.schema import Input, Phase, Recipe
 from dawnrun.text import nearest
 
 
@@ -16,6 +17,7 @@ def check_recipe(recipe: Recipe) -> list[Problem]:
         *_curve("momentum", recipe.momentum, recipe.total_epochs),
     ]
     problems += _momentum(recipe.momentum)
+    problems += _mirrors(recipe)
     for index, phase in enumerate(recipe.phases):
         problems += _phase(f"phases[{index}]", phase, recipe.input)
     problems += _input(recipe.input)
@@ -43,6 +45,16 @@ def _momentum(curve: Curve) -> Iterator[Problem]:
         for name, value in (("start", segment.start), ("end", segment.end)):
             if value >= 1:
                 yield Problem(key=f"momentum[{index}].{name}", message=message.format(value))
+    if curve.mirror is not None and curve.mirror.high >= 1:
+        yield Problem(key="momentum.mirror.high", message=message.format(curve.mirror.high))
+
+
+def _mirrors(recipe: Recipe) -> Iterator[Problem]:
+    """Only the momentum can follow the rate, and only a rate that changes."""
+    if recipe.lr.mirror is not None:
+        yield Problem(key="lr.mirror", message="lr cannot follow itself; give a number or a list of pieces")
+    elif recipe.momentum.mirror is not None and len(set(bounds(recipe.lr))) == 1:
+        yield Problem(key="momentum.mirror", message="lr is the same everywhere, so there is nothing to follow")
 
 
 def _phase(key: str, phase: Phase, source: Input) -> Iterator[Problem]:
@@ -57,6 +69,9 @@ def _phase(key: str, phase: Phase, source: Input) -> Iterator[Problem]:
         near_sizes = f"{below} or {below + part}" if below else f"{part}"
         message = f"{whole} is not a multiple of per_device_batch_size, {part}"
         yield Problem(key=f"{key}.global_batch_size", message=message, hints=(f"nearest that is: {near_sizes}",))
+    if phase.growth is not None and phase.image_size % phase.growth.step_px:
+        message = f"{phase.image_size} is not a multiple of growth.step_px, {phase.growth.step_px}"
+        yield Problem(key=f"{key}.image_size", message=message)
     view = phase.validation.resolved(phase.image_size)
     assert view.image_size is not None and view.resize_px is not None
     if view.resize_px < view.image_size:

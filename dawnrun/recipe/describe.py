@@ -12,7 +12,8 @@ import annotated_types
 from pydantic.fields import FieldInfo
 
 from dawnrun.recipe.fields import NAME_PATTERN, Part
-from dawnrun.recipe.schema import Curve, Recipe, Site
+from dawnrun.recipe.pieces import Curve
+from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest
 
 KeyPath = tuple[str | int, ...]

@@ -32,8 +32,9 @@ def validate_checkpoint(
     check_classes(checkpoint, data.validation_set.classes)
     schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
     precision = resolve_precision(recipe.precision, worker.device)
-    phase = recipe.phases[schedule.epochs()[checkpoint.epoch].phase_index]
-    view = phase.validation.resolved(phase.image_size)
+    epoch = schedule.epochs()[checkpoint.epoch]
+    phase = recipe.phases[epoch.phase_index]
+    view = phase.validation.resolved(epoch.image_size)
     if image_size is not None:
         view = phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}).resolved(image_size)
     assert view.image_size is not None

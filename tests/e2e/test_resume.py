@@ -30,7 +30,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, data_root: Path) -> Pa
 def kill_after(cli: Cli, command: list[str], attempt: int, new_steps: int) -> Path:
     """Run until `new_steps` more updates are recorded, then SIGKILL the worker; the command must say so with 5."""
     process = cli.start(*command)
-    run = wait_for(lambda: cli.newest() if (cli.folder / "runs").exists() and any((cli.folder / "runs").iterdir()) else None)
+    run = wait_for(
+        lambda: cli.newest() if (cli.folder / "runs").exists() and any((cli.folder / "runs").iterdir()) else None
+    )
     begun = wait_for(lambda: trainer_events(run, attempt, "run.started"), what="the start of an attempt")
     goal = min(begun[0]["data"]["first_step"] + new_steps, 23)
     wait_for(lambda: steps_done(run, attempt) >= goal, what=f"step {goal}")
@@ -59,7 +61,11 @@ def check_same(run: Path, straight: Path, attempts: int) -> None:
     assert len(folded.attempts) == attempts
     assert [row.epoch for row in folded.epochs] == [1, 2]
     for row, other in zip(folded.epochs, plain.epochs, strict=True):
-        assert (row.top1_correct, row.top5_correct, row.images) == (other.top1_correct, other.top5_correct, other.images)
+        assert (row.top1_correct, row.top5_correct, row.images) == (
+            other.top1_correct,
+            other.top5_correct,
+            other.images,
+        )
     rates = {point.step: point.lr for point in folded.progress}
     assert rates == {point.step: point.lr for point in plain.progress}, "C07: the rate of every step"
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from dawnrun.errors import RecipeError
 from dawnrun.recipe.reader import read_text
 from dawnrun.recipe.schedule import BatchShape, Schedule
-from dawnrun.recipe.schema import Curve, Input, Phase, Recipe, Segment, Validation
+from dawnrun.recipe.pieces import Curve, Segment
+from dawnrun.recipe.schema import Input, Phase, Recipe, Validation
 
 
 def phase(epochs, batch, device_batch=None, **rest):
