@@ -5,9 +5,22 @@ from collections.abc import Iterator
 
 from dawnrun.errors import Problem
 from dawnrun.recipe.curve import bounds, coverage_faults
+from dawnrun.recipe.method import Model, Optimizer
 from dawnrun.recipe.pieces import Curve
 from dawnrun.recipe.schema import Input, Phase, Recipe
 from dawnrun.text import nearest
+
+OPTIMIZER_KEYS = {
+    "nesterov": ("sgd", "lars"),
+    "lr_in_momentum": ("sgd", "lars"),
+    "decoupled_weight_decay": ("sgd",),
+    "decay_batch_norm": ("sgd",),
+    "trust_coefficient": ("lars",),
+    "trust_clip": ("lars", "lamb"),
+    "epsilon": ("lars", "lamb"),
+    "beta2": ("lamb",),
+}
+"""Key -> the update rules it belongs to; the others belong to all."""
 
 
 def check_recipe(recipe: Recipe) -> list[Problem]:
@@ -21,6 +34,7 @@ def check_recipe(recipe: Recipe) -> list[Problem]:
     for index, phase in enumerate(recipe.phases):
         problems += _phase(f"phases[{index}]", phase, recipe.input)
     problems += _input(recipe.input)
+    problems += [*_optimizer(recipe.optimizer), *_model(recipe.model)]
     if recipe.validation.from_epoch > recipe.total_epochs:
         message = f"{recipe.validation.from_epoch} is beyond the last epoch, {recipe.total_epochs}"
         problems.append(Problem(key="validation.from_epoch", message=message))
@@ -77,6 +91,31 @@ def _phase(key: str, phase: Phase, source: Input) -> Iterator[Problem]:
     if view.resize_px < view.image_size:
         message = f"{view.resize_px} is smaller than the crop of {view.image_size} px that is taken from it"
         yield Problem(key=f"{key}.validation.resize_px", message=message)
+
+
+def _optimizer(optimizer: Optimizer) -> Iterator[Problem]:
+    """Settings that the update rule lacks, or that belong to another one."""
+    name, given = optimizer.name, optimizer.model_dump(exclude_defaults=True)
+    for key, rules in OPTIMIZER_KEYS.items():
+        if key in given and name not in rules:
+            message = f"belongs to {' and '.join(rules)}, not to {name}; leave it out"
+            yield Problem(key=f"optimizer.{key}", message=message)
+    if name == "lars" and optimizer.trust_coefficient is None:
+        hints = ("TensorFlow's LARS takes 0.001",)
+        yield Problem(key="optimizer.trust_coefficient", message="is missing: lars needs it", hints=hints)
+    if name == "lamb" and optimizer.epsilon == 0:
+        yield Problem(key="optimizer.epsilon", message="lamb needs one above 0, for example 1e-6")
+    if optimizer.trust_clip is not None and not 0 <= optimizer.trust_clip[0] < optimizer.trust_clip[1]:
+        low, high = optimizer.trust_clip
+        yield Problem(key="optimizer.trust_clip", message=f"[{low:g}, {high:g}] is not a range, lowest first")
+
+
+def _model(model: Model) -> Iterator[Problem]:
+    """Choices for our own networks beside the user's own."""
+    given = model.model_dump(exclude_defaults=True, by_alias=True)
+    for key in ("name", "initialization", "zero_init_residual", "blur_pool"):
+        if "import" in given and key in given:
+            yield Problem(key=f"model.{key}", message="is for networks of dawnrun's own, not for an imported one")
 
 
 def _input(source: Input) -> Iterator[Problem]:

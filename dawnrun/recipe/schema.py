@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Percent, Positive, Rgb
+from dawnrun.recipe.method import Average, Loss, Model, Optimizer
 from dawnrun.recipe.pieces import AnyCurve, Curve
 
 
@@ -66,32 +67,6 @@ class Phase(Part):
         along = min(1.0, max(0.0, (epoch - first) / (last - first)))
         size = self.image_size + (self.growth.end - self.image_size) * along
         return round(size / self.growth.step_px) * self.growth.step_px
-
-
-class Model(Part):
-    """The network."""
-
-    name: Literal["resnet50"] = Field("resnet50", description="torchvision's ResNet-50 (v1.5: stride in the 3x3)")
-    zero_init_residual: bool = Field(True, description="last BatchNorm scale of each block starts at zero")
-    num_classes: Positive | None = Field(None, description="outputs; left out: as many as the data have classes")
-
-
-class Loss(Part):
-    """The loss and when it ends a run."""
-
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the label spread over all classes")
-    max_consecutive_nonfinite: Positive = Field(
-        10, description="steps in a row with a loss that is not finite before the run fails"
-    )
-
-
-class Optimizer(Part):
-    """The update rule."""
-
-    name: Literal["sgd"] = Field("sgd", description="stochastic gradient descent with momentum")
-    nesterov: bool = Field(False, description="Nesterov's form of momentum")
-    weight_decay: float = Field(1e-4, ge=0, description="L2 penalty added to the gradient")
-    decay_batch_norm: bool = Field(False, description="apply weight_decay to BatchNorm parameters and biases too")
 
 
 class Aggregation(Part):
@@ -176,6 +151,7 @@ class Recipe(Part):
     model: Model = Field(Model(), description="the network")
     loss: Loss = Field(Loss(), description="the loss")
     optimizer: Optimizer = Field(Optimizer(), description="the update rule")
+    average: Average | None = Field(None, description="a moving average of the weights beside them")
     aggregation: Aggregation = Field(Aggregation(), description="how gradients are summed")
     input: Input = Field(Input(), description="where images come from")
     validation: Validation = Field(Validation(), description="when validation is done")
