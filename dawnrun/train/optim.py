@@ -35,9 +35,13 @@ def build_optimizer(model: nn.Module, optimizer: Optimizer) -> torch.optim.Optim
         return Lamb(parameter_groups(model, optimizer), optimizer)
     if optimizer.name == "lars" or optimizer.lr_in_momentum:
         return Lars(parameter_groups(model, optimizer), optimizer)
-    return torch.optim.SGD(
+    sgd = torch.optim.SGD(
         parameter_groups(model, optimizer), lr=0.1, momentum=0.9, nesterov=optimizer.nesterov, fused=True
     )
+    # torch's fused form allocates the momentum in the first step and leaves it as it finds it if that step is skipped.
+    for parameter in model.parameters():
+        sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd
 
 
 @torch.no_grad()

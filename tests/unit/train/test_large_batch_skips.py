@@ -11,6 +11,8 @@ RULES = {
     "lars inside": Optimizer(name="lars", trust_coefficient=0.01, lr_in_momentum=True, nesterov=True),
     "lamb": Optimizer(name="lamb", epsilon=1e-6),
     "sgd inside": Optimizer(lr_in_momentum=True),
+    "torch's sgd": Optimizer(),
+    "decoupled": Optimizer(decoupled_weight_decay=True),
 }
 
 
