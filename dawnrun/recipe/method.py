@@ -37,6 +37,9 @@ class Loss(Part):
         "cross_entropy", description="softmax, or one sigmoid for each class, summed over the classes"
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the label spread over all classes")
+    divide_by: Positive | None = Field(
+        None, description="images that the summed loss of a batch is divided by; left out: the batch's own number"
+    )
     max_consecutive_nonfinite: Positive = Field(
         10, description="steps in a row with a loss that is not finite before the run fails"
     )

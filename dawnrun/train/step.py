@@ -95,7 +95,7 @@ class Stepper:
             self.input_wait_s += batch.wait_s
             state.statistics.before_micro_batch(index, plan.accumulate_steps)
             with state.model.without_exchange() if index + 1 < plan.accumulate_steps else nullcontext():
-                self._forward_backward(state, batch)
+                self._forward_backward(state, batch, plan)
         state.statistics.after_step()
         self.loss /= plan.accumulate_steps
         skipped = self._update(state, plan)
@@ -103,7 +103,7 @@ class Stepper:
         if state.average is not None:
             state.average.update(state.step, skipped)
 
-    def _forward_backward(self, state: TrainState, batch: Batch) -> None:
+    def _forward_backward(self, state: TrainState, batch: Batch, plan: StepPlan) -> None:
         """Add one micro-batch's gradients."""
         images = self.normalize(batch.images)
         with self.autocast():
@@ -112,6 +112,8 @@ class Stepper:
         logits = logits if logits.dtype == torch.float64 else logits.float()
         loss = mean_loss(logits, batch.labels, self._loss)
         self.loss += loss.detach()
+        if self._loss.divide_by is not None:
+            loss = loss * (plan.global_batch_size / self._loss.divide_by)
         scaled = loss if state.loss_scale is None else loss * state.loss_scale.scale
         torch.autograd.backward(scaled)
 
