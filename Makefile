@@ -16,7 +16,7 @@ PYTEST = $(VENV)/bin/python -m pytest
 export DAWNRUN PYTHON
 
 .PHONY: help install demo demo-full demo-seeds train-smoke train-real report test test-slow unit parity e2e testbeds \
-        check bench docs clean distclean
+        check bench docs golden records clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -87,8 +87,12 @@ check: $(VENV)/.check ## ruff, mypy, import-linter
 bench: $(VENV)/.test ## each benchmark prints a ratio against something measured in the same run
 	@for file in tests/benchmarks/*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
-docs: $(VENV)/.installed ## write docs/recipes.md anew from the schema
+docs: $(VENV)/.installed ## write docs/recipes.md and docs/records.md anew
 	$(VENV)/bin/python scripts/make_recipe_docs.py
+	$(VENV)/bin/python scripts/make_records_page.py
+
+golden: $(VENV)/.installed ## write tests/golden anew; review the difference
+	$(VENV)/bin/python scripts/make_golden_plans.py
 
 clean: ## build products and caches; runs, data and .venv stay
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

@@ -10,7 +10,8 @@ from pydantic_core import PydanticUndefined
 from dawnrun.recipe.describe import allowed, children, field_at, is_list
 from dawnrun.recipe.dump import flow_text
 from dawnrun.recipe.fields import Part
-from dawnrun.recipe.schema import Curve, Recipe, Segment, Site
+from dawnrun.recipe.pieces import Curve, Segment
+from dawnrun.recipe.schema import Recipe, Site
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
 _TABLES = re.compile(r"(<!-- keys of (\w+): made by scripts/make_recipe_docs.py -->\n).*?(<!-- end -->\n)", re.S)

@@ -1,22 +1,22 @@
 """`dawnrun plan`: what a recipe amounts to on a site, before anything is started."""
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from itertools import groupby
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from dawnrun.cli.console import console
 from dawnrun.errors import DataError
-from dawnrun.recipe.curve import piece_at
 from dawnrun.recipe.dump import recipe_sha256, to_mapping
 from dawnrun.recipe.reader import read
 from dawnrun.recipe.schedule import EpochPlan, Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.recipe.site import resolve_site
-from dawnrun.text import count, plural
+from dawnrun.text import plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,7 +38,9 @@ IMAGENET_TRAIN, IMAGENET_VAL = 1_281_167, 50_000
     metavar="N",
     help="Validation images; default: counted, or ImageNet's 50,000 for a recipe with its number of images.",
 )
-@click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output.")
+@click.option(
+    "--format", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True, help="Output."
+)
 def plan(
     config: str, site: str | None, set: tuple[str, ...], processes: int | None, num_val_images: int | None, format: str
 ) -> None:
@@ -58,6 +60,8 @@ def plan(
     schedule = Schedule.compile(recipe.value, num_train, place.world_size, document=recipe)
     if format == "json":
         click.echo(json.dumps(plan_mapping(schedule, place, num_val_images), indent=2, allow_nan=False))
+    elif format == "csv":
+        click.echo(plan_csv(schedule, place), nl=False)
     else:
         _print(schedule, place, num_val_images)
 
@@ -118,15 +122,25 @@ def plan_mapping(schedule: Schedule, site: Site, num_val_images: int | None) -> 
     }
 
 
+def plan_csv(schedule: Schedule, site: Site) -> str:
+    """A row for each epoch, with every figure of the JSON form but the view of the validation images."""
+    text = io.StringIO()
+    names = [field.name for field in fields(EpochPlan)]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "per_node_batch_size"])
+    for epoch in schedule.epochs():
+        values = {**asdict(epoch), "epoch": epoch.epoch + 1}
+        writer.writerow([*(values[name] for name in names), epoch.global_batch_size // site.nodes])
+    return text.getvalue()
+
+
 def _print(schedule: Schedule, site: Site, num_val_images: int | None) -> None:
-    """The plan as text and two tables."""
+    """The plan as text and a table."""
     recipe, out = schedule.recipe, console()
     for line in _head(recipe, site, schedule):
         out.print(line, soft_wrap=True)
     out.print()
-    out.print(_batches(schedule, site))
-    out.print()
-    out.print(_rates(schedule))
+    out.print(_epochs(schedule, site))
     out.print()
     for line in _totals(schedule, num_val_images):
         out.print(line, soft_wrap=True)
@@ -145,6 +159,7 @@ def _totals(schedule: Schedule, num_val_images: int | None) -> Iterator[str]:
     """Sums over the run, and what validation sees."""
     images = sum(epoch.images for epoch in schedule.epochs())
     epochs = plural(schedule.total_epochs, "epoch")
+    yield "*: validated; images +/-: trained on twice or left out; rates: first..last step"
     yield f"{epochs}, {plural(schedule.total_steps, 'step')}, {plural(images, 'training image')}"
     batch_size, times = schedule.recipe.validation.batch_size, sum(epoch.validates for epoch in schedule.epochs())
     if num_val_images is None:
@@ -157,57 +172,34 @@ def _totals(schedule: Schedule, num_val_images: int | None) -> Iterator[str]:
     )
 
 
-def _batches(schedule: Schedule, site: Site) -> "Table":
-    """A row for each phase; steps and images of one of its epochs, as a range where they vary."""
-    columns = (
-        "epochs",
-        "px",
-        "data",
-        "batch by\ndevice/machine/all",
-        "accum.",
-        "steps",
-        "images",
-        "repeated",
-        "dropped",
-    )
-    table = _table(columns, left=("epochs", "data"))
-    for _, group in groupby(schedule.epochs(), key=lambda epoch: epoch.phase_index):
-        epochs = list(group)
-        first = epochs[0]
-        sizes = (first.per_device_batch_size, first.global_batch_size // site.nodes, first.global_batch_size)
+EPOCH_COLUMNS = (
+    "epoch",
+    "px",
+    "data",
+    "batch by device\n/machine/all",
+    "acc.",
+    "steps",
+    "images\n+/-",
+    "lr",
+    "momentum",
+)
+
+
+def _epochs(schedule: Schedule, site: Site) -> "Table":
+    """A row for each epoch: batch sizes by device, machine and all, images trained on twice (+) or not at all (-), rates."""
+    table = _table(EPOCH_COLUMNS, left=("data", "lr", "momentum"))
+    for epoch in schedule.epochs():
+        sizes = (epoch.per_device_batch_size, epoch.global_batch_size // site.nodes, epoch.global_batch_size)
         table.add_row(
-            _numbers(epochs),
-            str(first.image_size),
-            first.dataset,
-            "/".join(map(count, sizes)),
-            str(first.accumulate_steps),
-            *(_range(values) for values in zip(*map(_image_counts, epochs), strict=True)),
-        )
-    return table
-
-
-def _image_counts(epoch: EpochPlan) -> tuple[int, int, int, int]:
-    """Steps of an epoch, and its images."""
-    return epoch.steps, epoch.images, epoch.repeated_images, epoch.dropped_images
-
-
-def _rates(schedule: Schedule) -> "Table":
-    """A row for each phase and each piece of a curve."""
-    recipe = schedule.recipe
-    table = _table(("epochs", "px", "lr", "momentum", "validated"), left=("epochs", "lr", "momentum"))
-
-    def pieces(epoch: EpochPlan) -> tuple[int, int, int]:
-        return epoch.phase_index, piece_at(recipe.lr, epoch.epoch), piece_at(recipe.momentum, epoch.epoch)
-
-    for _, group in groupby(schedule.epochs(), key=pieces):
-        epochs = list(group)
-        first, last = epochs[0], epochs[-1]
-        table.add_row(
-            _numbers(epochs),
-            str(first.image_size),
-            _first_to_last(first.lr_first, last.lr_last),
-            _first_to_last(first.momentum_first, last.momentum_last),
-            f"{sum(epoch.validates for epoch in epochs)} of {len(epochs)}",
+            str(epoch.epoch + 1) + ("*" if epoch.validates else " "),
+            str(epoch.image_size),
+            epoch.dataset,
+            "/".join(map(str, sizes)),
+            str(epoch.accumulate_steps),
+            str(epoch.steps),
+            f"{epoch.repeated_images - epoch.dropped_images:+d}",
+            _first_to_last(epoch.lr_first, epoch.lr_last),
+            _first_to_last(epoch.momentum_first, epoch.momentum_last),
         )
     return table
 
@@ -222,18 +214,6 @@ def _table(columns: Iterable[str], left: Iterable[str]) -> "Table":
     return table
 
 
-def _numbers(epochs: list[EpochPlan]) -> str:
-    """`4` or `4-7`, from 1."""
-    first, last = epochs[0].epoch + 1, epochs[-1].epoch + 1
-    return f"{first}" if first == last else f"{first}-{last}"
-
-
-def _range(values: Iterable[int]) -> str:
-    """One number, or the lowest and highest."""
-    low, *high = sorted(set(values))
-    return f"{count(low)}-{count(high[-1])}" if high else count(low)
-
-
 def _first_to_last(first: float, last: float) -> str:
-    """`0.1 -> 0.2`, or one number."""
-    return f"{first:.6g}" if first == last else f"{first:.6g} -> {last:.6g}"
+    """`0.1..0.2`, or one number."""
+    return f"{first:.5g}" if first == last else f"{first:.4g}..{last:.4g}"

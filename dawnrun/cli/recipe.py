@@ -48,7 +48,7 @@ def check(files: tuple[str, ...]) -> None:
 
 def _phases(value: Recipe) -> str:
     """`128, 224 and 288 px`."""
-    sizes = list(dict.fromkeys(str(phase.image_size) for phase in value.phases))
+    sizes = list(dict.fromkeys(str(size) for sizes in value.image_sizes for size in sizes))
     return f"{' and '.join([*([', '.join(sizes[:-1])] if sizes[1:] else []), sizes[-1]])} px"
 
 

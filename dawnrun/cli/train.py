@@ -73,9 +73,10 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     say(f"device      {site.device} ({machine.found.how})")
     say(f"processes   {site.world_size}, with {plural(site.threads_per_process or 1, 'thread')} each")
     for index, phase in enumerate(recipe.phases):
+        sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
         passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
         say(
-            f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {phase.image_size} px, batch {phase.global_batch_size}"
+            f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {sizes} px, batch {phase.global_batch_size}"
             f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
         )
     for name, folder in data_folders(recipe, site).items():

@@ -4,9 +4,23 @@ import math
 from collections.abc import Iterator
 
 from dawnrun.errors import Problem
-from dawnrun.recipe.curve import coverage_faults
-from dawnrun.recipe.schema import Curve, Input, Phase, Recipe
+from dawnrun.recipe.curve import bounds, coverage_faults
+from dawnrun.recipe.method import Model, Optimizer
+from dawnrun.recipe.pieces import Curve
+from dawnrun.recipe.schema import Input, Phase, Recipe
 from dawnrun.text import nearest
+
+OPTIMIZER_KEYS = {
+    "nesterov": ("sgd", "lars"),
+    "lr_in_momentum": ("sgd", "lars"),
+    "decoupled_weight_decay": ("sgd",),
+    "decay_batch_norm": ("sgd",),
+    "trust_coefficient": ("lars",),
+    "trust_clip": ("lars", "lamb"),
+    "epsilon": ("lars", "lamb"),
+    "beta2": ("lamb",),
+}
+"""Key -> the update rules it belongs to; the others belong to all."""
 
 
 def check_recipe(recipe: Recipe) -> list[Problem]:
@@ -16,9 +30,11 @@ def check_recipe(recipe: Recipe) -> list[Problem]:
         *_curve("momentum", recipe.momentum, recipe.total_epochs),
     ]
     problems += _momentum(recipe.momentum)
+    problems += _mirrors(recipe)
     for index, phase in enumerate(recipe.phases):
         problems += _phase(f"phases[{index}]", phase, recipe.input)
     problems += _input(recipe.input)
+    problems += [*_optimizer(recipe.optimizer), *_model(recipe.model)]
     if recipe.validation.from_epoch > recipe.total_epochs:
         message = f"{recipe.validation.from_epoch} is beyond the last epoch, {recipe.total_epochs}"
         problems.append(Problem(key="validation.from_epoch", message=message))
@@ -43,6 +59,16 @@ def _momentum(curve: Curve) -> Iterator[Problem]:
         for name, value in (("start", segment.start), ("end", segment.end)):
             if value >= 1:
                 yield Problem(key=f"momentum[{index}].{name}", message=message.format(value))
+    if curve.mirror is not None and curve.mirror.high >= 1:
+        yield Problem(key="momentum.mirror.high", message=message.format(curve.mirror.high))
+
+
+def _mirrors(recipe: Recipe) -> Iterator[Problem]:
+    """Only the momentum can follow the rate, and only a rate that changes."""
+    if recipe.lr.mirror is not None:
+        yield Problem(key="lr.mirror", message="lr cannot follow itself; give a number or a list of pieces")
+    elif recipe.momentum.mirror is not None and len(set(bounds(recipe.lr))) == 1:
+        yield Problem(key="momentum.mirror", message="lr is the same everywhere, so there is nothing to follow")
 
 
 def _phase(key: str, phase: Phase, source: Input) -> Iterator[Problem]:
@@ -57,11 +83,39 @@ def _phase(key: str, phase: Phase, source: Input) -> Iterator[Problem]:
         near_sizes = f"{below} or {below + part}" if below else f"{part}"
         message = f"{whole} is not a multiple of per_device_batch_size, {part}"
         yield Problem(key=f"{key}.global_batch_size", message=message, hints=(f"nearest that is: {near_sizes}",))
+    if phase.growth is not None and phase.image_size % phase.growth.step_px:
+        message = f"{phase.image_size} is not a multiple of growth.step_px, {phase.growth.step_px}"
+        yield Problem(key=f"{key}.image_size", message=message)
     view = phase.validation.resolved(phase.image_size)
     assert view.image_size is not None and view.resize_px is not None
     if view.resize_px < view.image_size:
         message = f"{view.resize_px} is smaller than the crop of {view.image_size} px that is taken from it"
         yield Problem(key=f"{key}.validation.resize_px", message=message)
+
+
+def _optimizer(optimizer: Optimizer) -> Iterator[Problem]:
+    """Settings that the update rule lacks, or that belong to another one."""
+    name, given = optimizer.name, optimizer.model_dump(exclude_defaults=True)
+    for key, rules in OPTIMIZER_KEYS.items():
+        if key in given and name not in rules:
+            message = f"belongs to {' and '.join(rules)}, not to {name}; leave it out"
+            yield Problem(key=f"optimizer.{key}", message=message)
+    if name == "lars" and optimizer.trust_coefficient is None:
+        hints = ("TensorFlow's LARS takes 0.001",)
+        yield Problem(key="optimizer.trust_coefficient", message="is missing: lars needs it", hints=hints)
+    if name == "lamb" and optimizer.epsilon == 0:
+        yield Problem(key="optimizer.epsilon", message="lamb needs one above 0, for example 1e-6")
+    if optimizer.trust_clip is not None and not 0 <= optimizer.trust_clip[0] < optimizer.trust_clip[1]:
+        low, high = optimizer.trust_clip
+        yield Problem(key="optimizer.trust_clip", message=f"[{low:g}, {high:g}] is not a range, lowest first")
+
+
+def _model(model: Model) -> Iterator[Problem]:
+    """Choices for our own networks beside the user's own."""
+    given = model.model_dump(exclude_defaults=True, by_alias=True)
+    for key in ("name", "initialization", "zero_init_residual", "blur_pool"):
+        if "import" in given and key in given:
+            yield Problem(key=f"model.{key}", message="is for networks of dawnrun's own, not for an imported one")
 
 
 def _input(source: Input) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from dawnrun.recipe.schema import Curve, Segment
+from dawnrun.recipe.pieces import Curve, Segment, stepped
 
 
 def value_at(curve: Curve, position: float, *, within: float | None = None) -> float:
@@ -16,7 +16,8 @@ def value_at(curve: Curve, position: float, *, within: float | None = None) -> f
     if not curve.segments:
         assert curve.constant is not None
         return curve.constant
-    return _in_segment(curve.segments[piece_at(curve, position if within is None else within)], position)
+    held = position if within is None else within
+    return _in_segment(curve.segments[piece_at(curve, held)], position, held)
 
 
 def piece_at(curve: Curve, position: float) -> int:
@@ -25,21 +26,39 @@ def piece_at(curve: Curve, position: float) -> int:
 
 
 def value_in_step(curve: Curve, epoch: int, step_in_epoch: int, steps_in_epoch: int) -> float:
-    """The curve's value for step k of n of an epoch, both from 0: at e + (k + 1) / n, or e + k / n by `read_at`."""
+    """A number's or a list's value for step k of n of an epoch, both from 0: at e + (k + 1) / n, or e + k / n by `read_at`."""
     begins = epoch + step_in_epoch / steps_in_epoch
     if curve.read_at == "step_start":
         return value_at(curve, begins)
     return value_at(curve, epoch + (step_in_epoch + 1) / steps_in_epoch, within=begins)
 
 
-def _in_segment(segment: Segment, position: float) -> float:
-    """Value of one piece; with f from 0 to 1 along it, s its start and e its end:
+def momentum_in_step(momentum: Curve, lr: Curve, epoch: int, step_in_epoch: int, steps_in_epoch: int) -> float:
+    """As `value_in_step`; a mirror is high - (high - low) (r - r_min) / (r_max - r_min) with r the rate of the step."""
+    if momentum.mirror is None:
+        return value_in_step(momentum, epoch, step_in_epoch, steps_in_epoch)
+    lowest, highest = bounds(lr)
+    low, high = momentum.mirror.low, momentum.mirror.high
+    along = (value_in_step(lr, epoch, step_in_epoch, steps_in_epoch) - lowest) / (highest - lowest)
+    return high * (1 - along) + low * along
+
+
+def bounds(curve: Curve) -> tuple[float, float]:
+    """Lowest and highest value; every shape has them at the ends of its pieces."""
+    values = [value for segment in curve.segments for value in (segment.start, segment.end)]
+    values += [] if curve.constant is None else [curve.constant]
+    return min(values), max(values)
+
+
+def _in_segment(segment: Segment, position: float, held: float) -> float:
+    """Value of one piece, of which `held` says what steps are behind; with f from 0 to 1 along it, s its start and e its end:
 
     linear: s (1 - f) + e f;
     cosine: e + (s - e) (1 + cos(pi f)) / 2 (Loshchilov and Hutter, SGDR, ICLR 2017, one period);
     linear_cosine: e + (s - e) (1 - f) (1 + cos(pi f)) / 2 (linear cosine decay of Bello et al., Neural Optimizer
     Search, ICML 2017, with half a period and alpha 0; its constant beta is left out so that the piece ends at e);
-    polynomial: e + (s - e) (1 - f)^power; exponential: s (e / s)^f.
+    polynomial: e + (s - e) (1 - f)^power; exponential: s (e / s)^f;
+    steps: s factor^m, with m the number of epochs in `at` that have been reached.
     """
     first, last = segment.epochs
     start, end = segment.start, segment.end
@@ -61,6 +80,8 @@ def _in_segment(segment: Segment, position: float) -> float:
             return float(end + (start - end) * (1 - along) ** segment.power)
         case "exponential":
             return float(start * (end / start) ** along)
+        case "steps":
+            return stepped(start, segment.factor, bisect_right(segment.at, held))
 
 
 def coverage_faults(curve: Curve, total_epochs: int) -> Iterator[tuple[int, str]]:

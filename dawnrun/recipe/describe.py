@@ -12,7 +12,8 @@ import annotated_types
 from pydantic.fields import FieldInfo
 
 from dawnrun.recipe.fields import NAME_PATTERN, Part
-from dawnrun.recipe.schema import Curve, Recipe, Site
+from dawnrun.recipe.pieces import Curve
+from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest
 
 KeyPath = tuple[str | int, ...]
@@ -66,7 +67,7 @@ def children(annotation: Any) -> Mapping[str, FieldInfo]:
     """The keys of a part of the schema, seen through Optional, lists and curves; empty for a plain value."""
     for option in options(annotation):
         if isinstance(option, type) and issubclass(option, Part):
-            return option.model_fields
+            return {field.alias or name: field for name, field in option.model_fields.items()}
         if get_origin(option) is tuple:
             return children(get_args(option)[0])
     return {}
@@ -110,8 +111,8 @@ def _step(annotation: Any, part: str | int) -> tuple[Any, Sequence[Any]]:
     for option in options(annotation):
         if option is Curve and isinstance(part, int):
             return _step(Curve.model_fields["segments"].annotation, part)
-        if isinstance(option, type) and issubclass(option, Part) and part in option.model_fields:
-            field = option.model_fields[str(part)]
+        if isinstance(option, type) and issubclass(option, Part) and part in children(option):
+            field = children(option)[str(part)]
             return field.annotation, field.metadata
         if get_origin(option) is tuple and isinstance(part, int):
             members = [member for member in get_args(option) if member is not Ellipsis]
@@ -147,7 +148,7 @@ def allowed(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     if annotation is Curve:
         return "a number, or a list of pieces {epochs: [first, last], start, end, shape}"
     if isinstance(annotation, type) and issubclass(annotation, Part):
-        return f"a mapping with the keys {', '.join(annotation.model_fields)}" if annotation.model_fields else "{}"
+        return f"a mapping with the keys {', '.join(children(annotation))}" if annotation.model_fields else "{}"
     return _scalar(annotation, constraints)
 
 

@@ -17,7 +17,7 @@ _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", "
 
 def to_mapping(model: Part) -> dict[str, Any]:
     """Every value of a model as plain JSON values; paths are text, tuples lists."""
-    return model.model_dump(mode="json")
+    return model.model_dump(mode="json", by_alias=True)
 
 
 def resolved_text(model: Part) -> str:

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from dawnrun.errors import Problem, RecipeError
 from dawnrun.recipe.check import check_recipe, check_splitting
-from dawnrun.recipe.curve import value_in_step
+from dawnrun.recipe.curve import momentum_in_step, value_in_step
 from dawnrun.recipe.schema import Recipe, Validation
 
 
@@ -153,7 +153,7 @@ class Schedule:
             steps_in_epoch=plan.steps,
             phase_index=plan.phase_index,
             lr=value_in_step(self.recipe.lr, plan.epoch, step_in_epoch, plan.steps),
-            momentum=value_in_step(self.recipe.momentum, plan.epoch, step_in_epoch, plan.steps),
+            momentum=momentum_in_step(self.recipe.momentum, self.recipe.lr, plan.epoch, step_in_epoch, plan.steps),
             image_size=plan.image_size,
             global_batch_size=plan.global_batch_size,
             per_device_batch_size=plan.per_device_batch_size,
@@ -185,7 +185,7 @@ def _epoch_plan(recipe: Recipe, epoch: int, first_step: int, count: _Count, worl
         first_step=first_step,
         steps=count.steps,
         first_position=count.first_position,
-        image_size=phase.image_size,
+        image_size=phase.image_size_at(epoch),
         dataset=phase.dataset,
         global_batch_size=phase.global_batch_size,
         per_device_batch_size=phase.per_device_batch_size,
@@ -195,8 +195,8 @@ def _epoch_plan(recipe: Recipe, epoch: int, first_step: int, count: _Count, worl
         dropped_images=count.dropped_images,
         lr_first=value_in_step(recipe.lr, epoch, 0, count.steps),
         lr_last=value_in_step(recipe.lr, epoch, last, count.steps),
-        momentum_first=value_in_step(recipe.momentum, epoch, 0, count.steps),
-        momentum_last=value_in_step(recipe.momentum, epoch, last, count.steps),
+        momentum_first=momentum_in_step(recipe.momentum, recipe.lr, epoch, 0, count.steps),
+        momentum_last=momentum_in_step(recipe.momentum, recipe.lr, epoch, last, count.steps),
         validates=_validates(recipe.validation, epoch + 1, recipe.total_epochs),
     )
 

@@ -1,83 +1,15 @@
 """The recipe (what is trained) and the site (on what): every key, unit and default, each written once."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Percent, Positive, Rgb
-
-Shape = Literal["constant", "linear", "cosine", "linear_cosine", "polynomial", "exponential"]
-
-
-class Segment(Part):
-    """One piece of a curve, over a range of epochs."""
-
-    epochs: tuple[float, float] = Field(description="first and last epoch of the piece, from 0, fractions allowed")
-    start: float = Field(ge=0, description="value at the first epoch")
-    end: float = Field(ge=0, description="value at the last epoch")
-    shape: Shape = Field("linear", description="how the value goes from start to end")
-    power: float = Field(2.0, gt=0, description="exponent of a polynomial piece")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _constant_ends_as_it_starts(cls, value: Any) -> Any:
-        """A constant piece need not repeat its value."""
-        if isinstance(value, dict) and value.get("shape") == "constant" and "start" in value:
-            return {"end": value["start"], **value}
-        return value
-
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        """A piece has a length, and its shape can join its two values."""
-        first, last = self.epochs
-        if not 0 <= first < last:
-            raise ValueError(f"epochs must be [first, last] with 0 <= first < last, not [{first:g}, {last:g}]")
-        if self.shape == "constant" and self.start != self.end:
-            raise ValueError(f"a constant piece ends where it starts, not at {self.end:g} from {self.start:g}")
-        if self.shape == "exponential" and min(self.start, self.end) == 0:
-            raise ValueError("an exponential piece needs start and end above 0")
-        return self
-
-
-def _as_curve(value: Any) -> Any:
-    """A bare number is a constant curve, a bare list its segments."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float | str):
-        return {"constant": value}
-    return {"segments": value} if isinstance(value, list | tuple) else value
-
-
-class Curve(Part):
-    """A value over epochs: a number, a list of segments, or one of them with `read_at`."""
-
-    constant: float | None = Field(None, ge=0, description="one value for the whole run")
-    segments: tuple[Segment, ...] = Field((), description="pieces that cover all epochs without gap or overlap")
-    read_at: Literal["step_end", "step_start"] = Field(
-        "step_end", description="where in a step the curve is read: at (k + 1) / n or k / n of the epoch"
-    )
-
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
-        """Exactly one of the two forms must be there."""
-        if (self.constant is None) == (not self.segments):
-            raise ValueError("give either one number (constant) or a list of pieces (segments)")
-        return self
-
-    @model_serializer
-    def _written(self) -> dict[str, Any]:
-        """The form that was given, as it reads back."""
-        form: dict[str, Any] = (
-            {"constant": self.constant}
-            if not self.segments
-            else {"segments": [segment.model_dump(mode="json") for segment in self.segments]}
-        )
-        return {**form, "read_at": self.read_at}
-
-
-AnyCurve = Annotated[Curve, BeforeValidator(_as_curve)]
+from dawnrun.recipe.method import Average, Loss, Model, Optimizer
+from dawnrun.recipe.pieces import AnyCurve, Curve
 
 
 class View(Part):
@@ -97,42 +29,44 @@ class View(Part):
         return self.model_copy(update={"image_size": image_size, "resize_px": resize_px})
 
 
+class Growth(Part):
+    """Image sizes that grow inside a phase, from its `image_size`; each epoch has one size."""
+
+    between: tuple[float, float] = Field(description="epochs of the run, from 0, between which the size grows")
+    end: Positive = Field(description="side of the images from the last of them on, in pixels")
+    step_px: Positive = Field(description="sizes are multiples of this many pixels, the nearest to a straight line")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        """A range of epochs, and an end that is one of the sizes."""
+        first, last = self.between
+        if not 0 <= first < last:
+            raise ValueError(f"between must be [first, last] with 0 <= first < last, not [{first:g}, {last:g}]")
+        if self.end % self.step_px:
+            raise ValueError(f"end must be a multiple of step_px: {self.end} is not one of {self.step_px}")
+        return self
+
+
 class Phase(Part):
     """What the batches look like for a number of epochs; phases follow one another."""
 
     epochs: Positive = Field(description="number of epochs")
     image_size: Positive = Field(description="side of the training images in pixels")
+    growth: Growth | None = Field(None, description="larger images as the phase goes on")
     global_batch_size: Positive = Field(description="images per update, over all processes")
     per_device_batch_size: Positive = Field(description="images per forward pass on one device; what BatchNorm sees")
     dataset: str = Field("full", description="which of input.datasets is read")
     min_area_fraction: float = Field(0.08, gt=0, le=1, description="smallest crop, as a fraction of the image's area")
     validation: View = Field(View(), description="how validation images are seen in this phase")
 
-
-class Model(Part):
-    """The network."""
-
-    name: Literal["resnet50"] = Field("resnet50", description="torchvision's ResNet-50 (v1.5: stride in the 3x3)")
-    zero_init_residual: bool = Field(True, description="last BatchNorm scale of each block starts at zero")
-    num_classes: Positive | None = Field(None, description="outputs; left out: as many as the data have classes")
-
-
-class Loss(Part):
-    """The loss and when it ends a run."""
-
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the label spread over all classes")
-    max_consecutive_nonfinite: Positive = Field(
-        10, description="steps in a row with a loss that is not finite before the run fails"
-    )
-
-
-class Optimizer(Part):
-    """The update rule."""
-
-    name: Literal["sgd"] = Field("sgd", description="stochastic gradient descent with momentum")
-    nesterov: bool = Field(False, description="Nesterov's form of momentum")
-    weight_decay: float = Field(1e-4, ge=0, description="L2 penalty added to the gradient")
-    decay_batch_norm: bool = Field(False, description="apply weight_decay to BatchNorm parameters and biases too")
+    def image_size_at(self, epoch: int) -> int:
+        """Pixels in `epoch` of the run, from 0. A tie between two multiples goes to the even one, as in ffcv's code."""
+        if self.growth is None:
+            return self.image_size
+        first, last = self.growth.between
+        along = min(1.0, max(0.0, (epoch - first) / (last - first)))
+        size = self.image_size + (self.growth.end - self.image_size) * along
+        return round(size / self.growth.step_px) * self.growth.step_px
 
 
 class Aggregation(Part):
@@ -217,6 +151,7 @@ class Recipe(Part):
     model: Model = Field(Model(), description="the network")
     loss: Loss = Field(Loss(), description="the loss")
     optimizer: Optimizer = Field(Optimizer(), description="the update rule")
+    average: Average | None = Field(None, description="a moving average of the weights beside them")
     aggregation: Aggregation = Field(Aggregation(), description="how gradients are summed")
     input: Input = Field(Input(), description="where images come from")
     validation: Validation = Field(Validation(), description="when validation is done")
@@ -238,13 +173,23 @@ class Recipe(Part):
         """Epochs of all phases."""
         return sum(phase.epochs for phase in self.phases)
 
-    def phase_of(self, epoch: int) -> Phase:
-        """The phase that epoch `epoch`, from 0, belongs to. Raises IndexError beyond the last."""
+    def phase_of(self, epoch: int) -> tuple[Phase, int]:
+        """The phase that epoch `epoch`, from 0, belongs to, and its image size. Raises IndexError beyond the last."""
+        end = 0
         for phase in self.phases:
-            if epoch < phase.epochs:
-                return phase
-            epoch -= phase.epochs
+            end += phase.epochs
+            if epoch < end:
+                return phase, phase.image_size_at(epoch)
         raise IndexError(f"the recipe has {self.total_epochs} epochs")
+
+    @property
+    def image_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """For each phase the sizes of its images in pixels, each once, in order of time."""
+        first_epochs = accumulate((phase.epochs for phase in self.phases), initial=0)
+        return tuple(
+            tuple(dict.fromkeys(phase.image_size_at(epoch) for epoch in range(first, first + phase.epochs)))
+            for first, phase in zip(first_epochs, self.phases, strict=False)
+        )
 
 
 class Local(Part):

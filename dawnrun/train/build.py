@@ -17,6 +17,7 @@ from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.aggregate import Aggregated
+from dawnrun.train.average import MovingAverage
 from dawnrun.train.checkpoint import Checkpoint, CheckpointStore
 from dawnrun.train.facts import data_facts, started_facts
 from dawnrun.train.input import open_input
@@ -180,7 +181,7 @@ def build(worker: Worker) -> Training:
         on_bad_image=journal.bad_image,
     )
     with startup.part("model_s"):
-        model = build_model(recipe.model, num_classes=recipe.model.num_classes or len(classes), seed=recipe.seed)
+        model = initial_model(worker, num_classes=len(classes))
         initial_sha256 = weights_sha256(model.state_dict()) if peers.is_first else ""
         state = build_state(worker, model, precision)
     run = Training(
@@ -228,6 +229,16 @@ def build(worker: Worker) -> Training:
     return run
 
 
+def initial_model(worker: Worker, *, num_classes: int) -> torch.nn.Module:
+    """The recipe's network before any update. RecipeError at its line if an imported one cannot be had."""
+    recipe = worker.recipe.value
+    try:
+        return build_model(recipe.model, num_classes=recipe.model.num_classes or num_classes, seed=recipe.seed)
+    except RecipeError as error:
+        problems = [worker.recipe.locate(problem) for problem in error.problems]
+        raise RecipeError(problems, subject=worker.recipe.source) from error
+
+
 def build_state(worker: Worker, model: torch.nn.Module, precision: str) -> TrainState:
     """The model on its device in channels-last memory, wrapped for the exchange, with its optimizer."""
     recipe, device = worker.recipe.value, worker.device
@@ -239,6 +250,7 @@ def build_state(worker: Worker, model: torch.nn.Module, precision: str) -> Train
         optimizer=build_optimizer(model, recipe.optimizer),
         statistics=RunningStatistics(model),
         loss_scale=LossScale(device, recipe.loss_scale) if DTYPES[precision] == torch.float16 else None,
+        average=MovingAverage(model, recipe.average) if recipe.average else None,
     )
 
 

@@ -145,12 +145,7 @@ class CheckpointStore:
         rest = torch.load(checkpoint.path / STATE, weights_only=True, map_location="cpu")
         _load_optimizer(state, rest["optimizer"])
         state.step = checkpoint.step
-        if state.loss_scale is None:
-            return []
-        if rest["loss_scale"] is None:
-            return [f"{checkpoint.path} holds no loss scale: it starts at {state.loss_scale.scale.item():g} again"]
-        state.loss_scale.load(rest["loss_scale"])
-        return []
+        return [*_load_scale(checkpoint, state, rest), *_load_average(checkpoint, state, rest)]
 
     def size_estimate(self, state: TrainState) -> int:
         """Bytes that the tensors of a checkpoint take."""
@@ -226,6 +221,13 @@ def load_model(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
     model.load_state_dict(torch.load(checkpoint.path / MODEL, weights_only=True, map_location="cpu"))
 
 
+def load_weights(checkpoint: Checkpoint, state: TrainState) -> None:
+    """Put in all that validation may look at: the model, and its average where the recipe keeps one."""
+    load_model(checkpoint, state.bare)
+    if state.average is not None:
+        _load_average(checkpoint, state, torch.load(checkpoint.path / STATE, weights_only=True, map_location="cpu"))
+
+
 def _rest(state: TrainState) -> dict[str, Any]:
     """What a resume needs beside the model: tensors, numbers, lists and mappings only."""
     slots = state.optimizer.state
@@ -234,12 +236,38 @@ def _rest(state: TrainState) -> dict[str, Any]:
         for name, parameter in state.bare.named_parameters()
         if parameter in slots
     }
-    return {"optimizer": momentum, "loss_scale": state.loss_scale.state() if state.loss_scale else None}
+    return {
+        "optimizer": momentum,
+        "loss_scale": state.loss_scale.state() if state.loss_scale else None,
+        "average": state.average.model.state_dict() if state.average else None,
+    }
+
+
+def _load_scale(checkpoint: Checkpoint, state: TrainState, rest: Mapping[str, Any]) -> list[str]:
+    """Go on with the loss scale, or say that it starts anew."""
+    if state.loss_scale is None:
+        return []
+    if rest["loss_scale"] is None:
+        return [f"{checkpoint.path} holds no loss scale: it starts at {state.loss_scale.scale.item():g} again"]
+    state.loss_scale.load(rest["loss_scale"])
+    return []
+
+
+def _load_average(checkpoint: Checkpoint, state: TrainState, rest: Mapping[str, Any]) -> list[str]:
+    """Go on with the average of the weights, or say that it starts at the weights themselves."""
+    if state.average is None:
+        return []
+    if rest.get("average") is None:
+        state.average.model.load_state_dict(state.bare.state_dict())
+        return [f"{checkpoint.path} holds no average of the weights: it starts at the weights themselves"]
+    state.average.model.load_state_dict(rest["average"])
+    return []
 
 
 def _load_optimizer(state: TrainState, stored: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
     """Give each parameter its own values by name, in the parameter's memory layout and on its device."""
     for name, parameter in state.bare.named_parameters():
         for key, value in stored.get(name, {}).items():
-            like = torch.empty_like(parameter) if value.shape == parameter.shape else torch.empty_like(value)
+            is_alike = value.shape == parameter.shape
+            like = torch.empty_like(parameter) if is_alike else torch.empty_like(value, device=parameter.device)
             state.optimizer.state[parameter][key] = like.copy_(value)

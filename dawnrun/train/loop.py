@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 
+from torch import nn
+
 from dawnrun.clock import Clock
 from dawnrun.errors import DataError, TrainError
 from dawnrun.recipe.schedule import Schedule, StepPlan
@@ -14,6 +16,7 @@ from dawnrun.train.checkpoint import CheckpointStore
 from dawnrun.train.evaluate import EvalResult, evaluate
 from dawnrun.train.input import Batch, InputPipeline
 from dawnrun.train.journal import Journal
+from dawnrun.train.model import RunningStatistics
 from dawnrun.train.peers import Peers
 from dawnrun.train.progress import Progress, Window
 from dawnrun.train.startup import Startup
@@ -130,8 +133,16 @@ def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
 
 def freeze(state: TrainState, peers: Peers) -> None:
     """Average BatchNorm's statistics over processes, in place: what is validated and saved is what trains on."""
-    peers.average_(state.statistics.buffers())
-    state.statistics.set_steps(state.step)
+    for statistics in [state.statistics, *([RunningStatistics(state.average.model)] if state.average else [])]:
+        peers.average_(statistics.buffers())
+        statistics.set_steps(state.step)
+
+
+def validated_model(state: TrainState, recipe: Recipe) -> nn.Module:
+    """The weights that are trained, or their average where the recipe validates that."""
+    if state.average is not None and recipe.average is not None and recipe.average.validate_average:
+        return state.average.model
+    return state.bare
 
 
 def validate(run: Training, plan: StepPlan) -> EvalResult:
@@ -139,7 +150,8 @@ def validate(run: Training, plan: StepPlan) -> EvalResult:
     view = run.recipe.phases[plan.phase_index].validation.resolved(plan.image_size)
     assert view.image_size is not None
     batches = run.batches.validation(view, view.image_size)
-    result = evaluate(run.state.bare, batches, run.stepper, run.peers, flip_average=view.flip_average)
+    model = validated_model(run.state, run.recipe)
+    result = evaluate(model, batches, run.stepper, run.peers, flip_average=view.flip_average)
     run.journal.evaluation(
         result,
         view,

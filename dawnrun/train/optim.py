@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from dawnrun.recipe.schema import Optimizer
+from dawnrun.recipe.method import Optimizer
+from dawnrun.train.large_batch import Lamb, Lars
 
 
 def parameter_groups(model: nn.Module, optimizer: Optimizer) -> list[dict[str, object]]:
@@ -12,20 +13,54 @@ def parameter_groups(model: nn.Module, optimizer: Optimizer) -> list[dict[str, o
     bare: list[nn.Parameter] = []
     for parameter in model.parameters():
         (decayed if optimizer.decay_batch_norm or parameter.ndim > 1 else bare).append(parameter)
-    groups: list[dict[str, object]] = [{"params": decayed, "weight_decay": optimizer.weight_decay}]
+    groups: list[dict[str, object]] = [
+        {
+            "params": decayed,
+            "weight_decay": 0.0 if optimizer.decoupled_weight_decay else optimizer.weight_decay,
+            "decoupled_decay": optimizer.weight_decay if optimizer.decoupled_weight_decay else 0.0,
+            "is_adaptive": optimizer.name != "sgd",
+        }
+    ]
     if bare:
-        groups.append({"params": bare, "weight_decay": 0.0})
+        groups.append({"params": bare, "weight_decay": 0.0, "decoupled_decay": 0.0, "is_adaptive": False})
     return groups
 
 
 def build_optimizer(model: nn.Module, optimizer: Optimizer) -> torch.optim.Optimizer:
-    """SGD in torch's fused form: one pass over the weights, and it skips a step by a flag on the device.
+    """The recipe's update rule; each skips a step where its `found_inf` is 1.0, by that flag on the device.
 
-    Rate and momentum come from the StepPlan at every step; the values here only let torch build the optimizer.
+    Plain SGD is torch's in its fused form: one pass over the weights. Rate and momentum come from the StepPlan at every step; the values here only let torch build the optimizer.
     """
-    return torch.optim.SGD(
+    if optimizer.name == "lamb":
+        return Lamb(parameter_groups(model, optimizer), optimizer)
+    if optimizer.name == "lars" or optimizer.lr_in_momentum:
+        return Lars(parameter_groups(model, optimizer), optimizer)
+    sgd = torch.optim.SGD(
         parameter_groups(model, optimizer), lr=0.1, momentum=0.9, nesterov=optimizer.nesterov, fused=True
     )
+    # torch's fused form allocates the momentum in the first step and leaves it as it finds it if that step is skipped.
+    for parameter in model.parameters():
+        sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd
+
+
+@torch.no_grad()
+def shrink_weights_(optimizer: torch.optim.Optimizer, share: float, skipped: torch.Tensor | None) -> None:
+    """Decoupled weight decay: w *= 1 - decay * `share` (lr / highest lr), unless the step is skipped."""
+    for group in optimizer.param_groups:
+        if group["decoupled_decay"]:
+            factor = 1 - group["decoupled_decay"] * share
+            torch._foreach_mul_(group["params"], factor if skipped is None else torch.where(skipped > 0, 1.0, factor))
+
+
+def clip_gradients_(gradients: list[torch.Tensor], optimizer: Optimizer) -> None:
+    """Cut each gradient to +- clip_gradient_value, then scale all down to clip_gradient_norm; no read-back."""
+    if optimizer.clip_gradient_value is not None:
+        torch._foreach_clamp_max_(gradients, optimizer.clip_gradient_value)
+        torch._foreach_clamp_min_(gradients, -optimizer.clip_gradient_value)
+    if optimizer.clip_gradient_norm is not None:
+        norm = torch.nn.utils.get_total_norm(gradients)
+        torch._foreach_mul_(gradients, (optimizer.clip_gradient_norm / norm).clamp(max=1.0))
 
 
 class LossScale:

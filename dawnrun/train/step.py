@@ -8,12 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from dawnrun.recipe.curve import bounds
+from dawnrun.recipe.method import Loss
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import Recipe
 from dawnrun.train.aggregate import Aggregated
+from dawnrun.train.average import MovingAverage
 from dawnrun.train.input import Batch
 from dawnrun.train.model import RunningStatistics
-from dawnrun.train.optim import LossScale
+from dawnrun.train.optim import LossScale, clip_gradients_, shrink_weights_
 from dawnrun.train.precision import DTYPES
 
 
@@ -38,6 +41,19 @@ class Normalizer:
         return out.mul_(self._scale)
 
 
+def mean_loss(logits: torch.Tensor, labels: torch.Tensor, loss: Loss) -> torch.Tensor:
+    """Mean over images of cross-entropy, or of binary cross-entropy summed over the classes; `logits`: N,C.
+
+    Labels are smoothed to (1 - s) + s / C for the true class and s / C for the others.
+    """
+    if loss.name == "cross_entropy":
+        return F.cross_entropy(logits, labels, label_smoothing=loss.label_smoothing)
+    num_images, num_classes = logits.shape
+    targets = torch.full_like(logits, loss.label_smoothing / num_classes)
+    targets.scatter_(1, labels[:, None], 1 - loss.label_smoothing + loss.label_smoothing / num_classes)
+    return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / num_images
+
+
 @dataclass(kw_only=True, slots=True)
 class TrainState:
     """Everything an update changes. `step` counts updates done."""
@@ -46,6 +62,7 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     statistics: RunningStatistics
     loss_scale: LossScale | None
+    average: MovingAverage | None = None
     step: int = 0
 
     @property
@@ -60,7 +77,7 @@ class Stepper:
     def __init__(self, recipe: Recipe, precision: str, device: torch.device) -> None:
         """`precision`: resolved, not auto."""
         self.normalize = Normalizer(recipe, precision, device)
-        self._label_smoothing = recipe.loss.label_smoothing
+        self._loss, self._rule, self._highest_lr = recipe.loss, recipe.optimizer, bounds(recipe.lr)[1]
         self._device_type, self._autocast = device.type, DTYPES[precision] if precision in ("bf16", "fp16") else None
         self.loss = torch.zeros((), device=device)
         self.input_wait_s = 0.0
@@ -78,26 +95,33 @@ class Stepper:
             self.input_wait_s += batch.wait_s
             state.statistics.before_micro_batch(index, plan.accumulate_steps)
             with state.model.without_exchange() if index + 1 < plan.accumulate_steps else nullcontext():
-                self._forward_backward(state, batch)
+                self._forward_backward(state, batch, plan)
         state.statistics.after_step()
         self.loss /= plan.accumulate_steps
-        self._update(state, plan)
+        skipped = self._update(state, plan)
         state.step += 1
+        if state.average is not None:
+            state.average.update(state.step, skipped)
 
-    def _forward_backward(self, state: TrainState, batch: Batch) -> None:
+    def _forward_backward(self, state: TrainState, batch: Batch, plan: StepPlan) -> None:
         """Add one micro-batch's gradients."""
         images = self.normalize(batch.images)
         with self.autocast():
             logits = state.model.forward(images)
         # fp16 and bf16 logits are widened: the softmax of 1,000 classes loses too much there.
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        loss = F.cross_entropy(logits, batch.labels, label_smoothing=self._label_smoothing)
+        loss = mean_loss(logits, batch.labels, self._loss)
         self.loss += loss.detach()
+        if self._loss.divide_by is not None:
+            loss = loss * (plan.global_batch_size / self._loss.divide_by)
         scaled = loss if state.loss_scale is None else loss * state.loss_scale.scale
         torch.autograd.backward(scaled)
 
-    def _update(self, state: TrainState, plan: StepPlan) -> None:
-        """Gradients hold the sum over micro-batches of the mean over processes; a step with overflow is skipped."""
+    def _update(self, state: TrainState, plan: StepPlan) -> torch.Tensor | None:
+        """Gradients hold the sum over micro-batches of the mean over processes; a step with overflow is skipped.
+
+        Returns 1.0 on the device for a step that was skipped, None where none ever is.
+        """
         for group in state.optimizer.param_groups:
             group["lr"], group["momentum"] = plan.lr, plan.momentum
         gradients = [
@@ -109,10 +133,20 @@ class Stepper:
         if state.loss_scale is None:
             if plan.accumulate_steps > 1:
                 torch._foreach_div_(gradients, plan.accumulate_steps)
-            state.optimizer.step()
-            return
+            self._apply(state, plan, gradients, None)
+            return None
         overflow = state.loss_scale.unscale_(gradients, plan.accumulate_steps)
         # torch's fused optimizers leave weights and momentum alone where this flag is 1: no read-back is needed.
         state.optimizer.found_inf = overflow  # type: ignore[attr-defined]
-        state.optimizer.step()
+        self._apply(state, plan, gradients, overflow)
         state.loss_scale.update(overflow)
+        return overflow
+
+    def _apply(
+        self, state: TrainState, plan: StepPlan, gradients: list[torch.Tensor], skipped: torch.Tensor | None
+    ) -> None:
+        """Clip, decay apart from the gradient where the recipe does, and update."""
+        clip_gradients_(gradients, self._rule)
+        if self._rule.decoupled_weight_decay and self._highest_lr:
+            shrink_weights_(state.optimizer, plan.lr / self._highest_lr, skipped)
+        state.optimizer.step()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from dawnrun.errors import UsageError
 from dawnrun.record.rundir import RunDir
-from dawnrun.train.build import build_state, enter, find_data
-from dawnrun.train.checkpoint import check_classes, damage, load_model, read_manifest
+from dawnrun.train.build import build_state, enter, find_data, initial_model
+from dawnrun.train.checkpoint import check_classes, damage, load_weights, read_manifest
 from dawnrun.train.evaluate import evaluate
 from dawnrun.train.input import open_input
-from dawnrun.train.model import build_model
+from dawnrun.train.loop import validated_model
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper
 
@@ -29,16 +29,14 @@ def validate_checkpoint(
     data = find_data(worker)
     check_classes(checkpoint, data.validation_set.classes)
     precision = str(checkpoint.manifest["precision"])
-    phase = recipe.phase_of(checkpoint.epoch)
-    view = phase.validation.resolved(phase.image_size)
+    phase, epoch_image_size = recipe.phase_of(checkpoint.epoch)
+    view = phase.validation.resolved(epoch_image_size)
     if image_size is not None:
         view = phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}).resolved(image_size)
     assert view.image_size is not None
-    model = build_model(
-        recipe.model, num_classes=recipe.model.num_classes or len(data.validation_set.classes), seed=recipe.seed
-    )
+    model = initial_model(worker, num_classes=len(data.validation_set.classes))
     state = build_state(worker, model, precision)
-    load_model(checkpoint, state.bare)
+    load_weights(checkpoint, state)
     batches = open_input(
         recipe,
         train_sets=data.train_sets,
@@ -50,7 +48,7 @@ def validate_checkpoint(
         on_bad_image=lambda _image: None,
     )
     result = evaluate(
-        state.bare,
+        validated_model(state, recipe),
         batches.validation(view, view.image_size),
         Stepper(recipe, precision, worker.device),
         peers,

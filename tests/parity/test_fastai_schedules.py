@@ -6,7 +6,6 @@ epoch b is start + (end - start) * ((e - a) * n + k + 1) / ((b - a) * n). It is 
 """
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -53,7 +52,7 @@ def published_steps(machines: int):
 @pytest.mark.parametrize("machines", sorted(PIECES))
 def test_every_step(machines):
     """Every step's rate to 1e-12 relative, its epoch, image size and batch, and the number of steps."""
-    document = read(Path(__file__).parent / "recipes" / f"fastai-{machines}x8.yaml", Recipe)
+    document = read(f"fastai-{machines}x8", Recipe)
     schedule = Schedule.compile(document.value, IMAGES, machines * 8, document=document)
     published = list(published_steps(machines))
     planned = list(schedule.steps())
@@ -69,6 +68,6 @@ def test_every_step(machines):
 )
 def test_totals(machines, epochs, steps):
     """Totals, added up by hand from the table."""
-    recipe = read(Path(__file__).parent / "recipes" / f"fastai-{machines}x8.yaml", Recipe).value
+    recipe = read(f"fastai-{machines}x8", Recipe).value
     schedule = Schedule.compile(recipe, IMAGES, machines * 8)
     assert (schedule.total_epochs, schedule.total_steps) == (epochs, steps)

@@ -64,7 +64,10 @@ def open_input(
     from dawnrun.train.input.vision import VisionInput
 
     largest_view = max(
-        width * height for phase in recipe.phases for width, height in view_shapes(phase.validation, phase.image_size)
+        width * height
+        for phase, sizes in zip(recipe.phases, recipe.image_sizes, strict=True)
+        for image_size in sizes
+        for width, height in view_shapes(phase.validation, image_size)
     )
     largest_batch = max(phase.per_device_batch_size for phase in recipe.phases)
     return VisionInput(
@@ -82,7 +85,11 @@ def open_input(
         device=device,
         validation_batch_size=recipe.validation.batch_size,
         training_capacity=Capacity(
-            max(phase.per_device_batch_size * phase.image_size**2 for phase in recipe.phases), largest_batch
+            max(
+                phase.per_device_batch_size * max(sizes) ** 2
+                for phase, sizes in zip(recipe.phases, recipe.image_sizes, strict=True)
+            ),
+            largest_batch,
         ),
         validation_capacity=Capacity(recipe.validation.batch_size * largest_view, recipe.validation.batch_size),
     )

@@ -1,5 +1,7 @@
 """`dawnrun plan`: what a recipe amounts to."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -60,10 +62,8 @@ def test_table(folder: Path):
         "two-phases: provenance own; made for a test\nsite this-machine: 1 machine x 1 = 1 process\n"
     )
     lines = rows(text)
-    assert ["1-2", "64", "full", "8/8/8", "1", "13", "104", "1", "0"] in lines
-    assert ["3", "96", "full", "5/5/5", "1", "21", "105", "2", "0"] in lines
-    assert ["1", "64", "7.69231e-06", "->", "0.0001", "0.9", "1", "of", "1"] in lines
-    assert ["3", "96", "4.7619e-05", "->", "0", "0.9", "1", "of", "1"] in lines
+    assert ["1*", "64", "full", "8/8/8", "1", "13", "+1", "7.692e-06..0.0001", "0.9"] in lines
+    assert ["3*", "96", "full", "5/5/5", "1", "21", "+2", "4.762e-05..0", "0.9"] in lines
     assert "3 epochs, 47 steps, 313 training images\n" in text
     assert "validated 3 times: 10 images in 1 batch of at most 100, 0 left out\n" in text
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
@@ -157,18 +157,18 @@ def test_images_are_counted_where_no_number_is_given(folder: Path, monkeypatch: 
     assert content["validation"]["num_images"] == 6
 
 
-def test_a_hundred_epochs_stay_a_few_lines(folder: Path):
-    """Epochs of one phase and one piece of a curve share a row."""
-    text = run("--config", "r.yaml", "--set", "phases[1].epochs=98", "--set", "lr[1].epochs=[1, 100]")
-    assert len(text.splitlines()) < 20
-    assert any(line[:2] == ["3-100", "96"] for line in rows(text))
+def test_csv_has_every_epoch(folder: Path):
+    """The same figures as the JSON form, a row for each epoch."""
+    table = list(csv.DictReader(io.StringIO(run("--config", "r.yaml", "--format", "csv"))))
+    epochs = run_json("--config", "r.yaml")["epochs"]
+    assert len(table) == len(epochs) == 3
+    for row, epoch in zip(table, epochs, strict=True):
+        assert row == {name: str(value) for name, value in epoch.items() if name != "validation"}
 
 
-def test_batches_that_cross_epochs_show_a_range(folder: Path):
-    """With `continue` the steps of an epoch vary."""
-    assert any(
-        "12-13" in line
-        for line in rows(
-            run("--config", "r.yaml", "--set", "input.last_batch=continue", "--set=input.num_train_images=100")
-        )
-    )
+def test_epochs_that_are_not_validated(folder: Path):
+    """Only those that are have a star; images that an epoch leaves out are negative; momentum that mirrors has two ends."""
+    sets = ("validation.from_epoch=3", "input.last_batch=drop", "momentum={mirror: {low: 0.8, high: 0.9}}")
+    lines = rows(run("--config", "r.yaml", *(f"--set={text}" for text in sets)))
+    assert ["1", "64", "full", "8/8/8", "1", "12", "-7", "8.333e-06..0.0001", "0.8917..0.8"] in lines
+    assert any(line[:1] == ["3*"] for line in lines)

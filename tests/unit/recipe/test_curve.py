@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dawnrun.recipe.curve import coverage_faults, piece_at, value_at, value_in_step
-from dawnrun.recipe.schema import Curve, Segment
+from dawnrun.recipe.curve import bounds, coverage_faults, momentum_in_step, piece_at, value_at, value_in_step
+from dawnrun.recipe.pieces import Curve, Segment
 
 SHAPES = ["linear", "cosine", "linear_cosine", "polynomial", "exponential"]
 
@@ -126,3 +126,48 @@ def test_coverage(ranges, faults):
 def test_number_covers_everything():
     """A constant curve has no faults."""
     assert list(coverage_faults(Curve(constant=1), 5)) == []
+
+
+def steps_piece(**changes):
+    """From 3.2 at epoch 5, divided by ten at 30, 60 and 80."""
+    return Segment(**{"epochs": (5, 90), "start": 3.2, "shape": "steps", "at": (30, 60, 80), **changes})
+
+
+def test_steps():
+    """The value is multiplied at each epoch named; the end follows; a step that begins before keeps the old value."""
+    curve = Curve(segments=(piece(0, 5, 0, 3.2), steps_piece()))
+    values = [value_at(curve, position) for position in (5, 29.99, 30, 59, 60, 80, 89.5)]
+    assert values == pytest.approx([3.2, 3.2, 0.32, 0.32, 0.032, 0.0032, 0.0032], rel=1e-15)
+    assert [value_in_step(curve, 29, 1, 2), value_in_step(curve, 30, 0, 2)] == pytest.approx([3.2, 0.32])
+    assert curve.segments[1].end == pytest.approx(0.0032) and value_in_step(curve, 89, 1, 2) == curve.segments[1].end
+    assert Curve.model_validate(curve.model_dump(mode="json")) == curve
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"at": ()}, "a steps piece needs at"),
+        ({"at": (60, 30)}, "a steps piece needs at"),
+        ({"at": (5, 30)}, "at must lie inside the piece, between 5 and 90"),
+        ({"at": (30, 90)}, "at must lie inside the piece"),
+        ({"end": 0.1}, "these steps lead to 0.0032, not 0.1"),
+        ({"shape": "linear", "end": 1}, "at belongs to a piece of shape steps, not linear"),
+    ],
+)
+def test_steps_that_make_no_sense(changes, words):
+    """Each is told in words."""
+    with pytest.raises(ValueError, match=words):
+        steps_piece(**changes)
+
+
+def test_momentum_mirrors_the_rate():
+    """By hand: 0.98 at the lowest rate of the run, 0.90 at the highest, straight in between, read where lr is read."""
+    momentum = Curve.model_validate({"mirror": {"low": 0.9, "high": 0.98}})
+    for read_at, shift in (("step_end", 1), ("step_start", 0)):
+        lr = Curve(segments=(piece(0, 2, 0.5, 8.5), piece(2, 4, 8.5, 0.5)), read_at=read_at)
+        seen = [momentum_in_step(momentum, lr, epoch, k, 2) for epoch in range(4) for k in range(2)]
+        along = [(step + shift) / 4 for step in range(8)]
+        assert seen == pytest.approx([0.98 - 0.08 * (a if a <= 1 else 2 - a) for a in along], rel=1e-14)
+    assert bounds(lr) == (0.5, 8.5) and bounds(Curve(constant=0.3)) == (0.3, 0.3)
+    assert momentum_in_step(Curve(constant=0.9), lr, 3, 0, 2) == 0.9
+    assert Curve.model_validate(momentum.model_dump(mode="json")) == momentum

@@ -12,7 +12,10 @@ from dawnrun.recipe.schema import Recipe, Site
         (("phases", 0, "epochs"), "a whole number of 1 or more"),
         (("phases", 0, "validation", "resize_px"), "a whole number of 1 or more"),
         (("lr", 1, "power"), "a number above 0"),
-        (("lr", "segments", 1, "shape"), "one of constant, linear, cosine, linear_cosine, polynomial, exponential"),
+        (
+            ("lr", "segments", 1, "shape"),
+            "one of constant, linear, cosine, linear_cosine, polynomial, exponential, steps",
+        ),
         (("input", "aspect_ratio"), "a list of 2 numbers"),
         (("input", "aspect_ratio", 0), "a number"),
         (("input", "datasets"), "a mapping of names to text"),

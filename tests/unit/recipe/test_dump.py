@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dawnrun.recipe.dump import differences, flatten, recipe_sha256, resolved_text, to_mapping
+from dawnrun.recipe.pieces import Curve, Segment
 from dawnrun.recipe.reader import read_text
 from dawnrun.recipe.schema import (
-    Curve,
     Input,
     Loss,
     Optimizer,
     Phase,
     Provenance,
     Recipe,
-    Segment,
     Site,
     Target,
     Validation,

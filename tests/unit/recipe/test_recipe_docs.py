@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 
 from dawnrun.recipe.curve import value_at
+from dawnrun.recipe.pieces import Segment
 from dawnrun.recipe.reader import read_text
-from dawnrun.recipe.schema import Recipe, Segment, Site
+from dawnrun.recipe.schema import Recipe, Site
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")

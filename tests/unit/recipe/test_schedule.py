@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dawnrun.errors import RecipeError
+from dawnrun.recipe.pieces import Curve, Segment
 from dawnrun.recipe.reader import read_text
 from dawnrun.recipe.schedule import BatchShape, Schedule
-from dawnrun.recipe.schema import Curve, Input, Phase, Recipe, Segment, Validation
+from dawnrun.recipe.schema import Input, Phase, Recipe, Validation
 
 
 def phase(epochs, batch, device_batch=None, **rest):
@@ -215,3 +216,13 @@ def test_a_hundred_epochs_are_planned_in_no_time():
     assert time.process_time() - started < 0.3
     assert sum(step.lr for step in schedule.steps()) > 0
     assert time.process_time() - started < 3
+
+
+def test_phase_of_an_epoch_is_the_schedules(plain):
+    recipe = read_text(plain, Recipe, source="plain.yaml").value
+    for plan in Schedule.compile(recipe, 1000, 1).epochs():
+        phase, image_size = recipe.phase_of(plan.epoch)
+        assert phase is recipe.phases[plan.phase_index]
+        assert image_size == plan.image_size
+    with pytest.raises(IndexError):
+        recipe.phase_of(recipe.total_epochs)

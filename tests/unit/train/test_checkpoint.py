@@ -9,7 +9,8 @@ import torch
 import torchvision
 
 from dawnrun.errors import DataError
-from dawnrun.recipe.schema import Aggregation, Optimizer
+from dawnrun.recipe.method import Optimizer
+from dawnrun.recipe.schema import Aggregation
 from dawnrun.train import checkpoint as module
 from dawnrun.train.aggregate import Aggregated
 from dawnrun.train.checkpoint import CheckpointStore, damage, read_manifest

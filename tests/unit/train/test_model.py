@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dawnrun.recipe.schema import Model
+from dawnrun.recipe.method import Model
 from dawnrun.train.model import RunningStatistics, build_model, last_linear, weights_sha256
 
 

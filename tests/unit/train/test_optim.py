@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dawnrun.recipe.schema import Optimizer
+from dawnrun.recipe.method import Optimizer
 from dawnrun.train.optim import LossScale, build_optimizer, parameter_groups
 
 
