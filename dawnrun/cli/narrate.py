@@ -168,9 +168,12 @@ class Narrator:
 
     def progress_line(self) -> str:
         """The status with the time so far and to the end."""
+        return f"{self.status}, {self.times()}"
+
+    def times(self) -> str:
+        """The time so far, and to the end where that can be told."""
         left = self.remaining_s()
-        tail = "" if left is None else f", about {duration(left)} left"
-        return f"{self.status}, {duration(self.so_far_s())} so far{tail}"
+        return f"{duration(self.so_far_s())} so far{'' if left is None else f', about {duration(left)} left'}"
 
 
 _TELLERS: Mapping[str, Callable[[Narrator, Mapping[str, Any]], list[str]]] = {

@@ -92,37 +92,39 @@ def _print_line(line: str) -> None:
 
 
 class LiveScreen:
-    """A bar at the foot of a terminal, with lines above it."""
+    """Two rows at the foot of a terminal, a bar with its times and the state below it; lines go above."""
 
     def __init__(self) -> None:
-        """The bar appears on entering."""
+        """The rows appear on entering."""
+        from rich.live import Live
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
         self._console = console()
         self._bar = Progress(
-            BarColumn(bar_width=20),
-            TaskProgressColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            refresh_per_second=4,
+            BarColumn(bar_width=24), TaskProgressColumn(), TextColumn("{task.description}", markup=False)
         )
         self._task = self._bar.add_task("starting", total=1.0)
+        self._live = Live(self._bar, console=self._console, refresh_per_second=4)
 
     def say(self, line: str) -> None:
-        """Print it above the bar, unfolded."""
+        """Print it above the rows, unfolded."""
         self._console.print(line, soft_wrap=True)
 
     def show(self, narrator: Narrator) -> None:
-        """Redraw the bar."""
-        text = narrator.progress_line() if narrator.stepped else f"{narrator.stage()}, {duration(narrator.so_far_s())}"
-        self._bar.update(self._task, completed=narrator.fraction(), description=text)
+        """Redraw both rows; 80 characters hold them."""
+        from rich.console import Group
+        from rich.text import Text
+
+        self._bar.update(self._task, completed=narrator.fraction(), description=narrator.times())
+        state = narrator.status if narrator.stepped else narrator.stage()
+        self._live.update(Group(self._bar, Text(state, no_wrap=True, overflow="ellipsis")))
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._live.stop()
 
 
 def open_screen() -> AbstractContextManager[PlainScreen | LiveScreen]:
