@@ -89,6 +89,7 @@ bench: $(VENV)/.test ## each benchmark prints a ratio against something measured
 
 docs: $(VENV)/.installed ## write docs/recipes.md and docs/records.md anew
 	$(VENV)/bin/python scripts/make_recipe_docs.py
+	$(VENV)/bin/python scripts/make_layout.py
 	$(VENV)/bin/python scripts/make_records_page.py
 
 golden: $(VENV)/.installed ## write tests/golden anew; review the difference
