@@ -12,7 +12,7 @@ from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.errors import ExitCode, LaunchError, UsageError
-from dawnrun.launch.checks import check_data, check_output, data_folders
+from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
 from dawnrun.launch.devices import Found, available_cores, find_device, resolve_site
 from dawnrun.launch.local import LocalLauncher
 from dawnrun.launch.outcome import is_running, newest_checkpoint
@@ -62,6 +62,7 @@ def _check(document: Document[Recipe], site: Site) -> None:
     # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
+    check_import(document)
     check_data(data_folders(recipe, site))
     check_output(site.run_root, recipe.checkpoint.keep)
 
