@@ -67,6 +67,9 @@ data/fashion-mnist: | $(VENV)/.installed
 train-real: $(VENV)/.installed data/fashion-mnist ## ResNet-50 on photographs (Debian's Fashion-MNIST) to its target
 	scripts/train_and_report.sh fashion-mnist --data-root data
 
+records: $(VENV)/.installed ## every published recipe, made small, through all its phases on 2 CPU processes
+	$(VENV)/bin/python scripts/run_records.py
+
 # -- checks: what CI runs ------------------------------------------------------------------------------------------
 
 test: $(VENV)/.test ## all tests that take less than a minute each

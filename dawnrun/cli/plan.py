@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from dawnrun.cli.console import console
+from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.errors import DataError
 from dawnrun.recipe.dump import recipe_sha256, to_mapping
 from dawnrun.recipe.reader import read
@@ -32,6 +33,8 @@ IMAGENET_TRAIN, IMAGENET_VAL = 1_281_167, 50_000
 @click.option(
     "--processes", type=click.IntRange(min=1), metavar="N", help="Processes on each machine, whatever the site says."
 )
+@SHRINK
+@RESCALE
 @click.option(
     "--num-val-images",
     type=click.IntRange(min=1),
@@ -42,7 +45,14 @@ IMAGENET_TRAIN, IMAGENET_VAL = 1_281_167, 50_000
     "--format", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True, help="Output."
 )
 def plan(
-    config: str, site: str | None, set: tuple[str, ...], processes: int | None, num_val_images: int | None, format: str
+    config: str,
+    site: str | None,
+    set: tuple[str, ...],
+    processes: int | None,
+    shrink: str | None,
+    rescale: bool,
+    num_val_images: int | None,
+    format: str,
 ) -> None:
     """Show what a recipe amounts to: image sizes, batch sizes, steps, images and rates of every epoch."""
     recipe = read(config, Recipe, set)
@@ -51,6 +61,7 @@ def plan(
         place = place.model_copy(update={"processes_per_node": processes})
     # Devices are looked for at the start of a run, by torch; a plan without --processes takes one each.
     place = resolve_site(place, devices=1)
+    recipe = changed(recipe, place.world_size, shrink=shrink, rescale=rescale)
     num_train = recipe.value.input.num_train_images
     if num_train is None:
         num_train = _counted(recipe.value, place, "train")
@@ -118,6 +129,7 @@ def plan_mapping(schedule: Schedule, site: Site, num_val_images: int | None) -> 
         "total_steps": schedule.total_steps,
         "total_images": sum(epoch.images for epoch in schedule.epochs()),
         "validation": validation,
+        "warnings": list(_warnings(recipe)),
         "epochs": epochs,
     }
 
@@ -142,7 +154,7 @@ def _print(schedule: Schedule, site: Site, num_val_images: int | None) -> None:
     out.print()
     out.print(_epochs(schedule, site))
     out.print()
-    for line in _totals(schedule, num_val_images):
+    for line in (*_totals(schedule, num_val_images), *(f"warning: {text}" for text in _warnings(recipe))):
         out.print(line, soft_wrap=True)
 
 
@@ -153,6 +165,16 @@ def _head(recipe: Recipe, site: Site, schedule: Schedule) -> Iterator[str]:
     yield f"{recipe.name}: provenance {source.confidence}{''.join(f'; {text}' for text in told)}"
     machines = f"{plural(site.nodes, 'machine')} x {site.processes_per_node} = {schedule.world_size}"
     yield f"site {site.name}: {machines} process{'' if schedule.world_size == 1 else 'es'}"
+
+
+def _warnings(recipe: Recipe) -> Iterator[str]:
+    """What a reader must know before anyone pays."""
+    source = recipe.provenance
+    if source.changed:
+        yield f"this is not the recipe as it is written: {source.changed}"
+    if source.confidence in ("partial", "guessed"):
+        much = "some of its" if source.confidence == "partial" else "most of its decisive"
+        yield f"{source.confidence}: {much} settings were never published; the recipe marks each choice"
 
 
 def _totals(schedule: Schedule, num_val_images: int | None) -> Iterator[str]:

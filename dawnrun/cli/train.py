@@ -10,8 +10,9 @@ import click
 
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
+from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.errors import ExitCode, LaunchError, UsageError
-from dawnrun.launch.checks import check_data, check_output, data_folders
+from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
 from dawnrun.launch.devices import Found, available_cores, find_device, resolve_site
 from dawnrun.launch.local import LocalLauncher
 from dawnrun.launch.outcome import is_running, newest_checkpoint
@@ -61,6 +62,7 @@ def _check(document: Document[Recipe], site: Site) -> None:
     # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
+    check_import(document)
     check_data(data_folders(recipe, site))
     check_output(site.run_root, recipe.checkpoint.keep)
 
@@ -70,6 +72,8 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     site, provenance = machine.site, recipe.provenance
     of = f"; published: {provenance.published}" if provenance.published else ""
     say(f"recipe      {recipe.name} ({source}), confidence {provenance.confidence}{of}")
+    if provenance.changed:
+        say(f"changed     {provenance.changed}")
     say(f"device      {site.device} ({machine.found.how})")
     say(f"processes   {site.world_size}, with {plural(site.threads_per_process or 1, 'thread')} each")
     for index, phase in enumerate(recipe.phases):
@@ -89,6 +93,8 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
 @SET
 @click.option("--run-root", type=click.Path(path_type=Path), metavar="DIR", help="Where the run directory is made.")
 @DATA_ROOT
+@SHRINK
+@RESCALE
 @DRY_RUN
 def train(
     config: str,
@@ -96,6 +102,8 @@ def train(
     overrides: tuple[str, ...],
     run_root: Path | None,
     data_root: Path | None,
+    shrink: str | None,
+    rescale: bool,
     dry_run: bool,
 ) -> ExitCode:
     """Train a recipe on a site, from the start.
@@ -106,6 +114,7 @@ def train(
     say(f"dawnrun {__version__}")
     document = read(config, Recipe, overrides)
     machine = find_machine(read(site_name, Site).value, data_root=data_root, run_root=run_root)
+    document = changed(document, machine.site.world_size, shrink=shrink, rescale=rescale)
     _check(document, machine.site)
     _print_choices(document.value, machine, document.source)
     if dry_run:

@@ -157,7 +157,7 @@ def _splitting_hints(phase: Phase, world_size: int, process_counts: list[int]) -
     counts += " process" if more + fewer == [1] else " processes"
     most = phase.global_batch_size // phase.per_device_batch_size
     limit = (f"at most {most} process{'' if most == 1 else 'es'} can share this batch",) if world_size > most else ()
-    return (*limit, f"nearest that can: {sizes}; or run on {counts}")
+    return (*limit, f"nearest that can: {sizes}; or run on {counts}; or --rescale changes batches and rates")
 
 
 def _divisors(number: int) -> list[int]:

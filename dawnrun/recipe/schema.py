@@ -133,11 +133,12 @@ class Compute(Part):
 class Provenance(Part):
     """Where a recipe comes from and how complete its source is."""
 
-    confidence: Literal["own", "complete", "partial", "guessed"] = Field(
-        "own", description="own: made here; else how much of the published run is known"
+    confidence: Literal["own", "complete", "partial", "guessed", "shrunk"] = Field(
+        "own", description="own: made here; shrunk: by --shrink; else how much of the published run is known"
     )
     published: str | None = Field(None, description="the published result and hardware")
     source: str | None = Field(None, description="where it was published")
+    changed: str | None = Field(None, description="how --shrink or --rescale departed from it; they write this")
 
 
 class Recipe(Part):

@@ -47,6 +47,8 @@ class DawnbenchFiles:
 def dawnbench_files(summary: RunSummary, author: Author, *, partial: bool = False) -> DawnbenchFiles:
     """The two files of a run; ReportError if it is below the competition's or its own target, unless `partial`."""
     reached = reached_dawnbench(summary)
+    if (summary.recipe.get("provenance") or {}).get("confidence") == "shrunk":
+        raise ReportError(f"{summary.path}: a recipe made small by --shrink is no entry to a competition")
     if not reached and not partial:
         raise ReportError(f"{summary.path}: {refusal(summary)}; --partial writes the files all the same")
     entry, missing = _entry(summary, author)

@@ -21,6 +21,7 @@ CONFIDENCE: Mapping[str, str] = {
     "complete": "published run, all of its settings are known",
     "partial": "published run, some of its settings are not known",
     "guessed": "published run, most settings are guessed",
+    "shrunk": "NOT A REPRODUCTION: a schedule made small for the demo data",
 }
 _CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
@@ -142,7 +143,7 @@ def recipe_text(summary: RunSummary) -> str:
     provenance: Mapping[str, Any] = summary.recipe.get("provenance") or {}
     confidence = str(provenance.get("confidence", "own"))
     told = [f"{summary.recipe.get('name', summary.name)}: {CONFIDENCE.get(confidence, confidence)}"]
-    told += [str(provenance[key]) for key in ("published", "source") if provenance.get(key)]
+    told += [str(provenance[key]) for key in ("published", "source", "changed") if provenance.get(key)]
     return plain("; ".join(told))
 
 

@@ -142,7 +142,7 @@ def test_batch_that_cannot_be_split(plain):
         ["phases[0].global_batch_size=8192", "phases[0].per_device_batch_size=64"],
         source="r.yaml",
     )
-    hint = "\n    nearest that can: 6144 or 12288; or run on 128 or 64 or 32 processes"
+    hint = "\n    nearest that can: 6144 or 12288; or run on 128 or 64 or 32 processes; or --rescale changes batches and rates"
     assert problems_of(document.value, 10_000, 96, document) == [
         f"--set phases[0].global_batch_size=8192: phases[0].global_batch_size: 8192 cannot be split over 96 processes of 64 images{hint}",
         f"r.yaml:6:24: phases[1].global_batch_size: 8192 cannot be split over 96 processes of 64 images{hint}",
@@ -154,7 +154,7 @@ def test_more_processes_than_a_batch_has_parts():
     (problem,) = problems_of(make(phase(1, 96, 8), phase(1, 64, 8)), 1000, 12)
     assert problem.splitlines()[1:] == [
         "    at most 8 processes can share this batch",
-        "    nearest that can: 96; or run on 4 or 2 processes",
+        "    nearest that can: 96; or run on 4 or 2 processes; or --rescale changes batches and rates",
     ]
 
 
