@@ -11,17 +11,19 @@ from dawnrun import __version__
 from dawnrun.clock import RULES, SPAN_KINDS, Rule, elapsed_s
 from dawnrun.record.summary import Crossing, EpochRow, RunSummary, Spent
 from dawnrun.report import words
+from dawnrun.report.claim import NO_OTHERS, Others
 
 SCHEMA_VERSION = 1
 _STARTED_ELSEWHERE = ("recipe", "site", "versions", "git_commit", "machine", "epochs")
 
 
-def report_json(summaries: Sequence[RunSummary]) -> str:
-    """Text of report.json: `schema_version`, `dawnrun_version`, `runs`. Never NaN or infinity: null, with its reason."""
+def report_json(summaries: Sequence[RunSummary], others: Others = NO_OTHERS) -> str:
+    """Text of report.json: versions, `runs`, `claims` of others. Never NaN or infinity: null, with its reason."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "dawnrun_version": __version__,
         "runs": [run_document(summary) for summary in summaries],
+        "claims": [_plain(claim) for claim in others.claims],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

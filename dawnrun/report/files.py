@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dawnrun.errors import ReportError
 from dawnrun.record.summary import RunSummary
+from dawnrun.report.claim import NO_OTHERS, Others
 from dawnrun.report.dawnbench import Author, dawnbench_files, reached_dawnbench, refusal
 from dawnrun.report.document import report_json
 
@@ -23,13 +24,18 @@ class Written:
 
 
 def write_reports(
-    summaries: Sequence[RunSummary], folder: Path, *, author: Author | None = None, partial: bool = False
+    summaries: Sequence[RunSummary],
+    folder: Path,
+    others: Others = NO_OTHERS,
+    *,
+    author: Author | None = None,
+    partial: bool = False,
 ) -> Written:
     """Write report.json, DAWNBench's files of each run (into a folder each if there are several), and report.html.
 
     A chart that cannot be drawn is a warning; ReportError if the folder cannot be written.
     """
-    paths = [write_text(folder / "report.json", report_json(summaries))]
+    paths = [write_text(folder / "report.json", report_json(summaries, others))]
     notes: list[str] = []
     refused = False
     for summary, place in zip(summaries, _places(summaries, folder), strict=True):
@@ -44,7 +50,7 @@ def write_reports(
         else:
             refused = True
             notes.append(f"{summary.path}: {refusal(summary)}; --partial writes the files all the same")
-    page, warnings = _page(summaries)
+    page, warnings = _page(summaries, others)
     paths.append(write_text(folder / "report.html", page))
     return Written(paths=tuple(paths), notes=tuple(dict.fromkeys(notes)), warnings=warnings, refused=refused)
 
@@ -58,11 +64,11 @@ def _places(summaries: Sequence[RunSummary], folder: Path) -> Iterator[Path]:
         yield folder / f"{number}-{Path(summary.path).resolve().name or 'run'}"
 
 
-def _page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
+def _page(summaries: Sequence[RunSummary], others: Others) -> tuple[str, tuple[str, ...]]:
     """The page and its warnings; what it needs is imported here, because a table must not wait for it."""
     from dawnrun.report.html import html_page
 
-    return html_page(summaries)
+    return html_page(summaries, others)
 
 
 def write_text(path: Path, content: str) -> Path:

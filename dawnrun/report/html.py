@@ -10,11 +10,12 @@ from dawnrun import __version__
 from dawnrun.clock import RULES
 from dawnrun.record.summary import RunSummary
 from dawnrun.report import rows, words
+from dawnrun.report.claim import NO_OTHERS, Claim, Others, column, remarks
 
 
-def html_page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
+def html_page(summaries: Sequence[RunSummary], others: Others = NO_OTHERS) -> tuple[str, tuple[str, ...]]:
     """The page's text, and a warning for each chart that could not be drawn; the page then says so in its place."""
-    charts, warnings = _charts(summaries)
+    charts, warnings = _charts(summaries, others)
     environment = Environment(
         loader=PackageLoader("dawnrun.report"),
         autoescape=True,
@@ -27,7 +28,8 @@ def html_page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
         charts=charts,
         runs=[_run(summary) for summary in summaries],
         names=[rows.run_name(summary) for summary in summaries],
-        comparison=rows.comparison(summaries) if len(summaries) > 1 else [],
+        claims=[_claim(claim) for claim in others.claims],
+        comparison=rows.comparison(summaries, others.claims) if len(summaries) + len(others.claims) > 1 else [],
         rules=RULES,
         rule_meaning=words.RULE_MEANING,
         phase_columns=rows.PHASE_COLUMNS,
@@ -37,7 +39,7 @@ def html_page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
     return page, tuple(warnings)
 
 
-def _charts(summaries: Sequence[RunSummary]) -> tuple[list[dict[str, str]], list[str]]:
+def _charts(summaries: Sequence[RunSummary], others: Others) -> tuple[list[dict[str, str]], list[str]]:
     """Title and data address of every chart (no address for one that failed), and the failures."""
     try:
         from dawnrun.report.charts import CHARTS, draw
@@ -48,12 +50,23 @@ def _charts(summaries: Sequence[RunSummary]) -> tuple[list[dict[str, str]], list
     for name, title, chart in CHARTS:
         chart_entry = {"name": name, "title": title, "address": ""}
         try:
-            svg = draw(chart, summaries).encode()
+            svg = draw(chart, summaries, others).encode()
             chart_entry["address"] = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
         except Exception as error:  # noqa: BLE001 - whatever a chart fails by, the figures are still there
             warnings.append(f"chart {name} could not be drawn: {type(error).__name__}: {error}")
         charts.append(chart_entry)
     return charts, warnings
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    """What the page says about a claim of others."""
+    cells = [(name, value) for name, value in column(claim).items() if value != "-"]
+    known = (("by", claim.organisation), ("date", claim.date), ("validation images", claim.validation_images))
+    return {
+        "name": words.plain(claim.name),
+        "facts": [*((name, words.plain(value)) for name, value in known if value), *cells],
+        "remarks": remarks(claim),
+    }
 
 
 def _run(summary: RunSummary) -> dict[str, Any]:

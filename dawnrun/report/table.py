@@ -10,13 +10,18 @@ from rich.text import Text
 from dawnrun.clock import RULES
 from dawnrun.record.summary import RunSummary
 from dawnrun.report import rows, words
+from dawnrun.report.claim import NO_OTHERS, Others, remarks
 
 
-def terminal_report(summaries: Sequence[RunSummary], *, width: int = 80) -> RenderableType:
+def terminal_report(summaries: Sequence[RunSummary], others: Others = NO_OTHERS, *, width: int = 80) -> RenderableType:
     """Everything the terminal shows: one run with its epochs, or a comparison of several and what is to be remarked."""
-    if len(summaries) == 1:
+    if len(summaries) == 1 and not others.claims:
         return Group(*_single(summaries[0]))
-    return Group(*_comparison(summaries, width), *(note for summary in summaries for note in _notes(summary)))
+    return Group(
+        *_comparison(summaries, others, width),
+        *(note for summary in summaries for note in _notes(summary)),
+        *(Text(f"{words.plain(claim.name)}: {told}") for claim in others.claims for told in remarks(claim)),
+    )
 
 
 def _single(summary: RunSummary) -> Iterator[RenderableType]:
@@ -83,15 +88,16 @@ def _notes(summary: RunSummary) -> Iterator[Text]:
         yield Text(f"{rows.run_name(summary)}: note: {words.plain(remark)}", "yellow")
 
 
-def _comparison(summaries: Sequence[RunSummary], width: int) -> Iterator[Table]:
+def _comparison(summaries: Sequence[RunSummary], others: Others, width: int) -> Iterator[Table]:
     """As many tables below one another as the width asks for, each with columns of at least 14 characters."""
+    names = [*map(rows.run_name, summaries), *(words.plain(claim.name) for claim in others.claims)]
+    lines = rows.comparison(summaries, others.claims)
     at_once = max(1, (width - 20) // 16)
-    for first in range(0, len(summaries), at_once):
-        group = summaries[first : first + at_once]
+    for first in range(0, len(names), at_once):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
         table.add_column("run", no_wrap=True)
-        for summary in group:
-            table.add_column(Text(rows.run_name(summary)), justify="right", overflow="fold")
-        for cells in rows.comparison(group):
-            table.add_row(*map(Text, cells))
+        for name in names[first : first + at_once]:
+            table.add_column(Text(name), justify="right", overflow="fold")
+        for label, *cells in lines:
+            table.add_row(label, *map(Text, cells[first : first + at_once]))
         yield table
