@@ -5,14 +5,18 @@ from pathlib import Path
 
 from dawnrun.errors import UsageError
 from dawnrun.record.summary import RunSummary, summarize
-from dawnrun.report.claim import Claim, Others
+from dawnrun.report.claim import Claim, Others, published, read_entry
 
 
-def read_inputs(paths: Sequence[Path]) -> tuple[list[RunSummary], Others]:
-    """Runs and others' claims, each in the order given. UsageError or ReportError for a path that is none of them."""
+def read_inputs(paths: Sequence[Path], records: Sequence[str] = ()) -> tuple[list[RunSummary], Others]:
+    """Runs, others' claims and published records by name, each in the order given.
+
+    UsageError or ReportError for a path that is none of them, or a name that no record has.
+    """
+    known = tuple(map(published, records))
     claimed = [path for path in paths if _is_claim(path)]
     summaries = [summarize(path) for path in paths if path not in claimed]
-    return summaries, Others(claims=tuple(_claims(claimed)) if claimed else ())
+    return summaries, Others(claims=tuple(_claims(claimed)) if claimed else (), records=known)
 
 
 def _is_claim(path: Path) -> bool:
@@ -39,7 +43,6 @@ def _is_log(path: Path) -> bool:
 def _claims(paths: Sequence[Path]) -> list[Claim]:
     """Read others' files; entries with their JSON."""
     from dawnrun.cli.audit import pair
-    from dawnrun.report.claim import read_entry
     from dawnrun.report.mlperf_log import read_log
 
     logs = [path for path in paths if path.is_file() and _is_log(path)]

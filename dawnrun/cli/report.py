@@ -31,6 +31,7 @@ Exit code 6: a run finished below its target, or a DAWNBench entry was refused; 
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="What is printed.")
 @click.option("--html", is_flag=True, help="Write all files into RUN/report (several runs: the first one's).")
 @click.option("--output", metavar="DIR", type=click.Path(path_type=Path), help="Write all files into DIR.")
+@click.option("--against", metavar="RECORD", multiple=True, help="Compare with a published record, as huawei-10m28.")
 @click.option("--audit", is_flag=True, help="Judge DAWNBench entries.")
 @click.option("--strict", is_flag=True, help="With --audit: exit code 7 on any defect.")
 @click.option("--partial", is_flag=True, help="Write DAWNBench's files of a run below the target too.")
@@ -42,6 +43,7 @@ def report(
     form: Literal["table", "json"],
     html: bool,
     output: Path | None,
+    against: tuple[str, ...],
     audit: bool,
     strict: bool,
     partial: bool,
@@ -51,10 +53,11 @@ def report(
 ) -> int:
     """Print the runs' figures, write the files that were asked for, and return the exit code."""
     if audit:
-        return _audit(runs, form, strict=strict, alone=not (html or output or partial or author or email or code_url))
+        others_asked = html or output or against or partial or author or email or code_url
+        return _audit(runs, form, strict=strict, alone=not others_asked)
     if strict:
         raise UsageError("--strict is for --audit: give that too")
-    summaries, others = read_inputs(runs)
+    summaries, others = read_inputs(runs, against)
     folder = output or (_own_folder(summaries) if html else None)
     entrant = _author(author, email, code_url, partial=partial, writes=folder is not None)
     _print(summaries, others, form)

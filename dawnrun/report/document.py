@@ -10,7 +10,8 @@ from typing import Any
 from dawnrun import __version__
 from dawnrun.clock import RULES, SPAN_KINDS, Rule, elapsed_s
 from dawnrun.record.summary import Crossing, EpochRow, RunSummary, Spent
-from dawnrun.report import words
+from dawnrun.report import seeds, words
+from dawnrun.report.against import against
 from dawnrun.report.claim import NO_OTHERS, Others
 
 SCHEMA_VERSION = 1
@@ -22,10 +23,17 @@ def report_json(summaries: Sequence[RunSummary], others: Others = NO_OTHERS) -> 
     document = {
         "schema_version": SCHEMA_VERSION,
         "dawnrun_version": __version__,
-        "runs": [run_document(summary) for summary in summaries],
+        "runs": [_run_beside(summary, others) for summary in summaries],
+        "seeds": [_plain(seeds.document(found)) for found in seeds.group(summaries)],
         "claims": [_plain(claim) for claim in others.claims],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _run_beside(summary: RunSummary, others: Others) -> dict[str, Any]:
+    """A run with its comparisons with published records."""
+    found = [{"name": record.name, **_fields(against(summary, record))} for record in others.records]
+    return {**run_document(summary), "against": _plain(found)}
 
 
 def run_document(summary: RunSummary) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dawnrun import __version__
 from dawnrun.clock import RULES
 from dawnrun.record.summary import RunSummary
-from dawnrun.report import rows, words
+from dawnrun.report import against, rows, seeds, words
 from dawnrun.report.claim import NO_OTHERS, Claim, Others, column, remarks
 
 
@@ -26,7 +26,10 @@ def html_page(summaries: Sequence[RunSummary], others: Others = NO_OTHERS) -> tu
     page = environment.get_template("report.html.j2").render(
         version=__version__,
         charts=charts,
-        runs=[_run(summary) for summary in summaries],
+        runs=[_run(summary, others) for summary in summaries],
+        seed_groups=[_seeds(found) for found in seeds.group(summaries)],
+        seed_columns=seeds.RUN_COLUMNS,
+        seed_figure_columns=seeds.FIGURE_COLUMNS,
         names=[rows.run_name(summary) for summary in summaries],
         claims=[_claim(claim) for claim in others.claims],
         comparison=rows.comparison(summaries, others.claims) if len(summaries) + len(others.claims) > 1 else [],
@@ -69,7 +72,28 @@ def _claim(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _run(summary: RunSummary) -> dict[str, Any]:
+def _seeds(found: seeds.Group) -> dict[str, Any]:
+    """What the page says about runs that differ in their seed."""
+    return {
+        "outcome": seeds.headline(found),
+        "runs": [seeds.run_cells(run) for run in found.runs],
+        "figures": seeds.figure_cells(found),
+        "all_reached": found.num_reached == len(found.runs),
+    }
+
+
+def _against(summary: RunSummary, record: Claim) -> dict[str, Any]:
+    """What the page says about a run beside a published record."""
+    found = against.against(summary, record)
+    return {
+        "outcome": against.headline(found),
+        "remarks": against.remarks(found),
+        "columns": against.columns(summary, found),
+        "beside": found.beside,
+    }
+
+
+def _run(summary: RunSummary, others: Others) -> dict[str, Any]:
     """What the page says about one run."""
     crossing = summary.crossing()
     started = summary.started
@@ -82,6 +106,7 @@ def _run(summary: RunSummary) -> dict[str, Any]:
         "whole_clock": rows.whole_clock(summary),
         "facts": rows.facts(summary),
         "remarks": [words.plain(remark) for remark in summary.remarks],
+        "against": [_against(summary, record) for record in others.records],
         "phases": [rows.phase_cells(row) for row in summary.phases],
         "epochs": [rows.epoch_cells(row) for row in summary.epochs],
         "attempts": [rows.attempt_cells(attempt) for attempt in summary.attempts],

@@ -88,3 +88,32 @@ def test_bad_input_is_one_line(arguments, said, capsys):
     err = capsys.readouterr().err
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_against_a_record_in_all_three_forms(tmp_path, capsys):
+    path = make_run(tmp_path).path
+    assert report(path, "--against", "huawei-10m28", "--against", "fastai-16x8") == 0
+    out = capsys.readouterr().out
+    assert "against huawei-10m28: 0:0" in out and "0:10:28 there" in out
+    assert "not like for like with fastai-16x8: the run's data are not the full ILSVRC2012 set" in " ".join(out.split())
+    assert report(path, "--against", "huawei-10m28", "--format", "json", "--output", tmp_path / "out") == 0
+    (found,) = json.loads(capsys.readouterr().out)["runs"][0]["against"]
+    assert (found["name"], found["rule"], found["record_seconds"]) == ("huawei-10m28", "training", 627.9098004)
+    assert found["difference_s"] == pytest.approx(found["run_seconds"] - 627.9098004)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "0:10:28 there" in page and "RDMA" in page
+    assert report(path, "--against", "huawei-10m29") == 2
+    assert "did you mean huawei-10m28" in capsys.readouterr().err
+
+
+def test_seeds_are_grouped(tmp_path, capsys):
+    seeds = [make_run(tmp_path, recipe={"seed": seed}, step_s=0.5 + seed / 10).path for seed in range(3)]
+    assert report(*seeds, "--output", tmp_path / "out") == 0
+    out = capsys.readouterr().out
+    assert "3 of 3 runs reached the target (100 %)" in out
+    assert "95 % interval of the mean" in out
+    (found,) = json.loads((tmp_path / "out" / "report.json").read_text())["seeds"]
+    assert found["seeds"] == [0, 1, 2]
+    times = found["time_to_accuracy"]["training"]["times_s"]
+    assert found["time_to_accuracy"]["training"]["mean_s"] == pytest.approx(sum(times) / 3)
+    assert "Several seeds" in (tmp_path / "out" / "report.html").read_text()

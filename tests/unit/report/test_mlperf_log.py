@@ -37,7 +37,10 @@ def test_time_accuracy_and_epochs(tmp_path):
     claim = read(tmp_path, "\n".join(lines()))
     assert (claim.seconds, claim.rule, claim.reached) == (600.5, "mlperf", True)
     assert (claim.epoch, claim.top1) == (8, pytest.approx(75.95))
-    assert [(row.epoch, row.hours, row.top1) for row in claim.rows] == [(4, 300 / 3600, 50), (8, 600 / 3600, pytest.approx(75.95))]
+    assert [(row.epoch, row.hours, row.top1) for row in claim.rows] == [
+        (4, 300 / 3600, 50),
+        (8, 600 / 3600, pytest.approx(75.95)),
+    ]
     assert (claim.organisation, claim.validation_images, claim.notes) == ("Some Org", "50000", ())
 
 
