@@ -238,6 +238,11 @@ class Recipe(Part):
         """Epochs of all phases."""
         return sum(phase.epochs for phase in self.phases)
 
+    @property
+    def validation_dataset(self) -> str:
+        """Images are validated from the full-size set where there is one, else from the last phase's."""
+        return "full" if "full" in self.input.datasets else self.phases[-1].dataset
+
     def phase_of(self, epoch: int) -> Phase:
         """The phase that epoch `epoch`, from 0, belongs to. Raises IndexError beyond the last."""
         for phase in self.phases:
