@@ -96,3 +96,7 @@ class ReportError(DawnrunError):
     """A run directory or entry that cannot be reported: not one, damaged, or contradictory."""
 
     exit_code = ExitCode.USAGE
+
+
+class VersionError(ReportError):
+    """A record of a newer format than this version reads: nothing can be said of it, good or bad."""

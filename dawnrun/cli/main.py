@@ -23,6 +23,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "report": ("dawnrun.cli.report", "report", "State the time to the target of one or more runs."),
     "plan": ("dawnrun.cli.plan", "plan", "Show what a recipe amounts to: sizes, batches, steps, rates."),
     "validate": ("dawnrun.cli.validate", "validate", "Measure the accuracy of a run or checkpoint."),
+    "verify": (
+        "dawnrun.cli.verify",
+        "verify",
+        "Check what a run claims, as far as it can be done here.",
+    ),
+    "bundle": ("dawnrun.cli.bundle", "bundle", "Make one archive of what a stranger needs to check a run."),
     "recipe": ("dawnrun.cli.recipe", "recipe", "Check or show a recipe."),
     "data": ("dawnrun.cli.data", "data", "Make and check data sets."),
 }

@@ -41,6 +41,18 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
     site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
     site = find_machine(site, data_root=data_root).site
     check_data(data_folders(recipe, site))
+    code, text = measure(checkpoint, recipe, site, image_size=image_size)
+    if code is not ExitCode.OK:
+        return code
+    if form == "json":
+        click.echo(text)
+    else:
+        print_result(json.loads(text))
+    return ExitCode.OK
+
+
+def measure(checkpoint: Path, recipe: Recipe, site: Site, *, image_size: int | None = None) -> tuple[ExitCode, str]:
+    """Validate a checkpoint on this machine, in a scratch folder; the counts as JSON text, empty unless the code is OK."""
     error_console().print(f"validating {checkpoint} on {site.device}, processes: {site.world_size}", soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="dawnrun-validate-") as scratch:
         # A run directory of its own, so that the one that is read gets no attempt that trained nothing.
@@ -49,16 +61,8 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
         own.resolved_yaml.write_text(resolved_text(recipe), encoding="utf-8")
         own.site_yaml.write_text(resolved_text(site), encoding="utf-8")
         words = command(own, checkpoint, output, image_size)
-        job = Job(folder=own.attempt_dir(1), logs=own.logs / "1", site=site, command=words)
-        code = run_job(job)
-        if code is not ExitCode.OK:
-            return code
-        text = output.read_text(encoding="utf-8")
-    if form == "json":
-        click.echo(text)
-    else:
-        print_result(json.loads(text))
-    return ExitCode.OK
+        code = run_job(Job(folder=own.attempt_dir(1), logs=own.logs / "1", site=site, command=words))
+        return code, output.read_text(encoding="utf-8") if code is ExitCode.OK else ""
 
 
 def find_checkpoint(path: Path) -> tuple[RunDir, Path]:
@@ -96,7 +100,8 @@ def run_job(job: Job) -> ExitCode:
                 if quiet_s - named_s >= SILENCE_S:
                     named_s, missing = quiet_s, missing_ranks(job)
                     what = waiting_text(missing, job.site.world_size) if missing else "validating"
-                    say(f"{duration(quiet_s)}: {what}")
+                    # Not on standard output: that may be JSON.
+                    click.echo(f"{duration(quiet_s)}: {what}", err=True)
                 time.sleep(POLL_S)
         finally:
             launcher.close()

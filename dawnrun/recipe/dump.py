@@ -68,7 +68,12 @@ def _escaped(character: str) -> str:
 
 def recipe_sha256(recipe: Recipe) -> str:
     """SHA-256 over every value, whatever the layout or comments of the file it came from."""
-    text = json.dumps(to_mapping(recipe), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return values_sha256(to_mapping(recipe))
+
+
+def values_sha256(values: Mapping[str, Any]) -> str:
+    """The same of a recipe's plain values, as an event log holds them: also of one with keys of another version."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

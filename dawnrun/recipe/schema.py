@@ -174,6 +174,11 @@ class Recipe(Part):
         """Epochs of all phases."""
         return sum(phase.epochs for phase in self.phases)
 
+    @property
+    def validation_dataset(self) -> str:
+        """Images are validated from the full-size set where there is one, else from the last phase's."""
+        return "full" if "full" in self.input.datasets else self.phases[-1].dataset
+
     def phase_of(self, epoch: int) -> tuple[Phase, int]:
         """The phase that epoch `epoch`, from 0, belongs to, and its image size. Raises IndexError beyond the last."""
         end = 0

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from dawnrun.errors import ReportError, TrainError
+from dawnrun.errors import ReportError, TrainError, VersionError
 
 if TYPE_CHECKING:
     from dawnrun.record.rundir import RunDir
@@ -238,7 +238,7 @@ def _check_version(event: Event, path: Path) -> None:
         return
     version = event.data.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise ReportError(
+        raise VersionError(
             f"{path}: written by a newer dawnrun (format {version}; this one reads up to {SCHEMA_VERSION}); upgrade dawnrun"
         )
 

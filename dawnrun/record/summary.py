@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dawnrun.clock import Rule
-from dawnrun.errors import ReportError
+from dawnrun.errors import ReportError, VersionError
 from dawnrun.record import remarks
 from dawnrun.record.events import Event, read_events, utc_now
 from dawnrun.record.fold import AttemptFold, Fold
@@ -99,6 +99,8 @@ def summarize(run: RunDir | Path, *, utc_now: Callable[[], datetime] = utc_now) 
     run = run if isinstance(run, RunDir) else RunDir.open(run)
     try:
         return summarize_events(read_events(run, superseded=True), path=str(run.path), utc_now=utc_now)
+    except VersionError:
+        raise
     except ReportError as error:
         text = str(error)
         raise ReportError(text if text.startswith(str(run.path)) else f"{run.path}: {text}") from error

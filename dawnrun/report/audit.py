@@ -78,11 +78,17 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """What an entry says and what is wrong with it; `notes`: what must be said beside the figures."""
+    """What an entry says and what is wrong with it; `notes`: what must be said beside the figures.
+
+    `rows` are those of the TSV as they are read; `author` and `hardware` the JSON's own words.
+    """
 
     figures: Figures
     defects: tuple[Defect, ...]
     notes: tuple[str, ...]
+    rows: tuple[EntryRow, ...] = ()
+    author: str | None = None
+    hardware: str | None = None
 
 
 def audit(tsv: Path | None, json: Path | None = None) -> Audit:
@@ -98,23 +104,30 @@ def audit_bytes(name: str, *, tsv: Source | None, json: Source | None) -> Audit:
     """Audit a training entry from its files' bytes; never raises."""
     with localcontext(_EXACT):
         figures = Figures(file=name)
-        defects, notes = list[Defect](), list[str]()
+        defects, notes, rows = list[Defect](), list[str](), tuple[EntryRow, ...]()
         entry = read_json(json.data, json.file) if json else None
         if entry:
             figures = replace(figures, model=entry.text("model"), timestamp=entry.text("timestamp"))
         if tsv:
-            figures, defects, notes = _audit_table(read_table(tsv.data, tsv.file), figures)
+            figures, defects, notes, rows = _audit_table(read_table(tsv.data, tsv.file), figures)
         else:
             notes = ["no TSV was given: nothing to time"]
         if entry:
             figures, more, said = _priced(entry, figures)
             defects = [*defects, *entry.defects, *more]
             notes = [*notes, *entry.notes, *said]
-        return Audit(figures=_published(figures), defects=tuple(defects), notes=tuple(notes))
+        return Audit(
+            figures=_published(figures),
+            defects=tuple(defects),
+            notes=tuple(notes),
+            rows=rows,
+            author=entry.text("author") if entry else None,
+            hardware=entry.text("hardware") if entry else None,
+        )
 
 
-def _audit_table(table: Table, figures: Figures) -> tuple[Figures, list[Defect], list[str]]:
-    """Figures, defects and notes of a TSV."""
+def _audit_table(table: Table, figures: Figures) -> tuple[Figures, list[Defect], list[str], tuple[EntryRow, ...]]:
+    """Figures, defects, notes and rows of a TSV."""
     rows, defects = read_rows(table)
     meaning = interpret(rows, table.file)
     timed = _timed(meaning, replace(figures, rows=len(rows)))
@@ -126,7 +139,7 @@ def _audit_table(table: Table, figures: Figures) -> tuple[Figures, list[Defect],
         dip = Defect(code="dips_below_93_after_crossing", file=table.file, line=lines[0], message=message)
         defects.append(dip)
     notes = [*meaning.notes, *_notes(meaning, timed), *filter(None, [validation.note])]
-    return replace(timed, dips_below_93_later=dips), [*table.defects, *defects, *meaning.defects], notes
+    return replace(timed, dips_below_93_later=dips), [*table.defects, *defects, *meaning.defects], notes, meaning.rows
 
 
 def _timed(meaning: Meaning, figures: Figures) -> Figures:

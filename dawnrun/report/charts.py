@@ -7,7 +7,7 @@ Text in charts is our own (runs are `run 1`, `run 2`), so no name of the user's 
 import io
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -17,9 +17,11 @@ from matplotlib.ticker import MaxNLocator
 
 from dawnrun.clock import SPAN_KINDS, SpanKind, elapsed_s
 from dawnrun.record.summary import EpochRow, ProgressPoint, RunSummary
+from dawnrun.report.claim import NO_OTHERS, Claim, Others
 from dawnrun.report.words import accuracy_name, thresholds
 
 Runs = Sequence[RunSummary]
+Chart = Callable[[Runs, Others], str]
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -55,18 +57,34 @@ _SPAN_LOOK: dict[SpanKind, tuple[str, str]] = {
 _MAX_POINTS = 600
 
 
-def accuracy_over_time(runs: Runs) -> str:
-    """Top-5 and top-1 in percent over DAWNBench's clock, with the target and where it was crossed."""
-    unit_s, unit = _time_unit(max((elapsed_s(run.spent, "dawnbench") for run in runs), default=0.0))
-    return _accuracy(runs, lambda row: elapsed_s(row.spent, "dawnbench") / unit_s, f"{unit} (dawnbench clock)")
+def accuracy_over_time(runs: Runs, others: Others) -> str:
+    """Top-5 and top-1 in percent over DAWNBench's clock, with the target, where it was crossed, and others' figures."""
+    clocks = [elapsed_s(run.spent, "dawnbench") for run in runs]
+    clocks += [3600 * hours for claim in others.claims for _, hours in _curve(claim, "hours")]
+    longest_s = max(clocks, default=0.0)
+    unit_s, unit = _time_unit(longest_s)
+    figure, axes = _accuracy(runs, lambda row: elapsed_s(row.spent, "dawnbench") / unit_s)
+    for number, claim in enumerate(others.claims):
+        _claimed(axes, number, [(3600 * hours / unit_s, top) for top, hours in _curve(claim, "hours")])
+    for record in others.records:
+        _mark(axes, record, unit_s=unit_s, longest_s=longest_s)
+    clock = "dawnbench clock; others by their own" if others.claims or others.records else "dawnbench clock"
+    return _accuracy_svg(figure, axes, runs, f"{unit} ({clock})")
 
 
-def accuracy_over_epochs(runs: Runs) -> str:
+def accuracy_over_epochs(runs: Runs, others: Others) -> str:
     """Top-5 and top-1 in percent over epochs."""
-    return _accuracy(runs, lambda row: row.epoch, "epochs", whole=True)
+    figure, axes = _accuracy(runs, lambda row: row.epoch)
+    for number, claim in enumerate(others.claims):
+        _claimed(axes, number, [(epoch, top) for top, epoch in _curve(claim, "epoch")])
+    for record in others.records:
+        if record.epoch is not None and record.top5 is not None:
+            axes.plot([record.epoch], [record.top5], "D", color="black", mfc="white", label=record.name)
+    _whole_epochs(axes)
+    return _accuracy_svg(figure, axes, runs, "epochs")
 
 
-def schedule(runs: Runs) -> str:
+def schedule(runs: Runs, _others: Others) -> str:
     """Learning rate, momentum, image size and batch size over epochs, as they were used."""
     figure, axes = _panels(4, height_in=5.4)
     for number, run in enumerate(runs):
@@ -86,7 +104,7 @@ def schedule(runs: Runs) -> str:
     return _svg(figure)
 
 
-def loss_over_epochs(runs: Runs) -> str:
+def loss_over_epochs(runs: Runs, _others: Others) -> str:
     """Training loss over epochs, each point a window of steps."""
     figure, (axes,) = _panels(1)
     for number, run in enumerate(runs):
@@ -100,7 +118,7 @@ def loss_over_epochs(runs: Runs) -> str:
     return _svg(figure)
 
 
-def speed_over_time(runs: Runs) -> str:
+def speed_over_time(runs: Runs, _others: Others) -> str:
     """Images per second of each window over training time, and each phase's mean."""
     figure, (axes,) = _panels(1)
     unit_s, unit = _time_unit(max((run.spent.get("training", 0.0) for run in runs), default=0.0))
@@ -127,7 +145,7 @@ def speed_over_time(runs: Runs) -> str:
     return _svg(figure)
 
 
-def time_spent(runs: Runs) -> str:
+def time_spent(runs: Runs, _others: Others) -> str:
     """Where the whole run's time went: one bar a run, cut into kinds of span."""
     figure, (axes,) = _panels(1, height_in=1.7 + 0.35 * len(runs))
     unit_s, unit = _time_unit(max((sum(run.spent.values()) for run in runs), default=0.0))
@@ -148,7 +166,7 @@ def time_spent(runs: Runs) -> str:
     return _svg(figure)
 
 
-CHARTS: tuple[tuple[str, str, Callable[[Runs], str]], ...] = (
+CHARTS: tuple[tuple[str, str, Chart], ...] = (
     ("accuracy-over-time", "Accuracy over time", accuracy_over_time),
     ("accuracy-over-epochs", "Accuracy over epochs", accuracy_over_epochs),
     ("schedule", "Rates and sizes over epochs", schedule),
@@ -159,16 +177,16 @@ CHARTS: tuple[tuple[str, str, Callable[[Runs], str]], ...] = (
 """Name, title and function of every chart, in the order of the page."""
 
 
-def draw(chart: Callable[[Runs], str], runs: Runs) -> str:
+def draw(chart: Chart, runs: Runs, others: Others = NO_OTHERS) -> str:
     """One chart's SVG text, with our style and none of the user's matplotlib settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
-        return chart(runs)
+        return chart(runs, others)
 
 
-def _accuracy(runs: Runs, x: Callable[[EpochRow], float], x_label: str, *, whole: bool = False) -> str:
-    """Accuracies of validated epochs over `x`."""
+def _accuracy(runs: Runs, x: Callable[[EpochRow], float]) -> tuple[Figure, Axes]:
+    """Accuracies of validated epochs over `x`, the target, and the crossing."""
     figure, (axes,) = _panels(1, height_in=3.4)
     for number, run in enumerate(runs):
         colour, dash = _look(number)
@@ -185,10 +203,37 @@ def _accuracy(runs: Runs, x: Callable[[EpochRow], float], x_label: str, *, whole
     for name, value in sorted({item for run in runs for item in thresholds(run).items()}, reverse=True):
         label = f"target: {accuracy_name(name)} of {value:g} %"
         axes.axhline(value, color="#444444", linewidth=1, linestyle="--" if name == "top5" else ":", label=label)
+    return figure, axes
+
+
+def _curve(claim: Claim, name: Literal["hours", "epoch"]) -> list[tuple[float, float]]:
+    """Top-5, or top-1 where there is none, and place of a claim's rows."""
+    rows = [(row.top1 if row.top5 is None else row.top5, getattr(row, name)) for row in claim.rows]
+    return [(top, place) for top, place in rows if top is not None and place is not None]
+
+
+def _claimed(axes: Axes, number: int, points: Sequence[tuple[float, float]]) -> None:
+    """A claim's curve: thin, grey, told apart by dashes."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    axes.plot(xs, ys, _DASHES[number % len(_DASHES)], color="#777777", linewidth=1, label=f"claim {number + 1}")
+
+
+def _mark(axes: Axes, record: Claim, *, unit_s: float, longest_s: float) -> None:
+    """A published record's time and accuracy; one far beyond the runs is named at the edge, to leave them legible."""
+    if record.seconds is None:
+        return
+    height = record.top5 or record.top1 or 50.0
+    label = f"{record.name}, {record.rule} clock"
+    if longest_s and record.seconds > 3 * longest_s:
+        label = f"{label}: {record.seconds / unit_s:,.0f}, beyond the edge"
+        axes.plot([1.0], [height], ">", color="black", label=label, transform=axes.get_yaxis_transform(), clip_on=False)
+    else:
+        axes.plot([record.seconds / unit_s], [height], "D", color="black", mfc="white", label=label)
+
+
+def _accuracy_svg(figure: Figure, axes: Axes, runs: Runs, x_label: str) -> str:
     axes.set_ylim(0, 102)
     axes.set_xlim(left=0)
-    if whole:
-        _whole_epochs(axes)
     axes.set_xlabel(x_label)
     axes.set_ylabel("accuracy, %")
     _legend(figure, axes, ncols=2 if len(runs) <= 2 else 3)

@@ -10,20 +10,30 @@ from typing import Any
 from dawnrun import __version__
 from dawnrun.clock import RULES, SPAN_KINDS, Rule, elapsed_s
 from dawnrun.record.summary import Crossing, EpochRow, RunSummary, Spent
-from dawnrun.report import words
+from dawnrun.report import seeds, words
+from dawnrun.report.against import against
+from dawnrun.report.claim import NO_OTHERS, Others
 
 SCHEMA_VERSION = 1
 _STARTED_ELSEWHERE = ("recipe", "site", "versions", "git_commit", "machine", "epochs")
 
 
-def report_json(summaries: Sequence[RunSummary]) -> str:
-    """Text of report.json: `schema_version`, `dawnrun_version`, `runs`. Never NaN or infinity: null, with its reason."""
+def report_json(summaries: Sequence[RunSummary], others: Others = NO_OTHERS) -> str:
+    """Text of report.json: versions, `runs`, `claims` of others. Never NaN or infinity: null, with its reason."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "dawnrun_version": __version__,
-        "runs": [run_document(summary) for summary in summaries],
+        "runs": [_run_beside(summary, others) for summary in summaries],
+        "seeds": [_plain(seeds.document(found)) for found in seeds.group(summaries)],
+        "claims": [_plain(claim) for claim in others.claims],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _run_beside(summary: RunSummary, others: Others) -> dict[str, Any]:
+    """A run with its comparisons with published records."""
+    found = [{"name": record.name, **_fields(against(summary, record))} for record in others.records]
+    return {**run_document(summary), "against": _plain(found)}
 
 
 def run_document(summary: RunSummary) -> dict[str, Any]:

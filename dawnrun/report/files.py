@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dawnrun.errors import ReportError
 from dawnrun.record.summary import RunSummary
+from dawnrun.report.claim import NO_OTHERS, Others
 from dawnrun.report.dawnbench import Author, dawnbench_files, reached_dawnbench, refusal
 from dawnrun.report.document import report_json
 
@@ -23,20 +24,35 @@ class Written:
 
 
 def write_reports(
-    summaries: Sequence[RunSummary], folder: Path, *, author: Author | None = None, partial: bool = False
+    summaries: Sequence[RunSummary],
+    folder: Path,
+    others: Others = NO_OTHERS,
+    *,
+    author: Author | None = None,
+    partial: bool = False,
 ) -> Written:
     """Write report.json, DAWNBench's files of each run (into a folder each if there are several), and report.html.
 
     A chart that cannot be drawn is a warning; ReportError if the folder cannot be written.
     """
-    paths = [write_text(folder / "report.json", report_json(summaries))]
+    paths = [write_text(folder / "report.json", report_json(summaries, others))]
     notes: list[str] = []
     refused = False
-    for summary, place in zip(summaries, _places(summaries, folder), strict=True):
-        if author is None:
-            if reached_dawnbench(summary):
-                notes.append("DAWNBench's files are written with --author and --email")
-        elif reached_dawnbench(summary) or partial:
+    if author is not None:
+        entries = write_entries(summaries, folder, author, partial=partial)
+        paths, notes, refused = [*paths, *entries.paths], [*entries.notes], entries.refused
+    elif any(map(reached_dawnbench, summaries)):
+        notes.append("DAWNBench's files are written with --author and --email")
+    page, warnings = _page(summaries, others)
+    paths.append(write_text(folder / "report.html", page))
+    return Written(paths=tuple(paths), notes=tuple(dict.fromkeys(notes)), warnings=warnings, refused=refused)
+
+
+def write_entries(summaries: Sequence[RunSummary], folder: Path, author: Author, *, partial: bool) -> Written:
+    """Write DAWNBench's two files of each run; below the target only if `partial`."""
+    paths, notes, refused = list[Path](), list[str](), False
+    for summary, place in zip(summaries, places(summaries, folder), strict=True):
+        if reached_dawnbench(summary) or partial:
             files = dawnbench_files(summary, author, partial=partial)
             paths.append(write_text(place / files.json_name, files.json_text))
             paths.append(write_text(place / files.tsv_name, files.tsv_text))
@@ -44,12 +60,10 @@ def write_reports(
         else:
             refused = True
             notes.append(f"{summary.path}: {refusal(summary)}; --partial writes the files all the same")
-    page, warnings = _page(summaries)
-    paths.append(write_text(folder / "report.html", page))
-    return Written(paths=tuple(paths), notes=tuple(dict.fromkeys(notes)), warnings=warnings, refused=refused)
+    return Written(paths=tuple(paths), notes=tuple(dict.fromkeys(notes)), warnings=(), refused=refused)
 
 
-def _places(summaries: Sequence[RunSummary], folder: Path) -> Iterator[Path]:
+def places(summaries: Sequence[RunSummary], folder: Path) -> Iterator[Path]:
     """Where each run's entry goes: the names of two entries may be the same, as for two seeds."""
     if len(summaries) == 1:
         yield folder
@@ -58,19 +72,24 @@ def _places(summaries: Sequence[RunSummary], folder: Path) -> Iterator[Path]:
         yield folder / f"{number}-{Path(summary.path).resolve().name or 'run'}"
 
 
-def _page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
+def _page(summaries: Sequence[RunSummary], others: Others) -> tuple[str, tuple[str, ...]]:
     """The page and its warnings; what it needs is imported here, because a table must not wait for it."""
     from dawnrun.report.html import html_page
 
-    return html_page(summaries)
+    return html_page(summaries, others)
 
 
 def write_text(path: Path, content: str) -> Path:
+    """Write a file of text; ReportError says which file could not be written and why."""
+    return write_bytes(path, content.encode("utf-8", errors="replace"))
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
     """Write a file aside and rename it; ReportError says which file could not be written and why."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(content, encoding="utf-8", errors="replace", newline="\n")
+        aside.write_bytes(content)
         aside.replace(path)
     except OSError as error:
         with suppress(OSError):

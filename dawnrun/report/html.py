@@ -9,12 +9,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dawnrun import __version__
 from dawnrun.clock import RULES
 from dawnrun.record.summary import RunSummary
-from dawnrun.report import rows, words
+from dawnrun.report import against, rows, seeds, words
+from dawnrun.report.claim import NO_OTHERS, Claim, Others, column, remarks
 
 
-def html_page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
+def html_page(summaries: Sequence[RunSummary], others: Others = NO_OTHERS) -> tuple[str, tuple[str, ...]]:
     """The page's text, and a warning for each chart that could not be drawn; the page then says so in its place."""
-    charts, warnings = _charts(summaries)
+    charts, warnings = _charts(summaries, others)
     environment = Environment(
         loader=PackageLoader("dawnrun.report"),
         autoescape=True,
@@ -25,9 +26,13 @@ def html_page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
     page = environment.get_template("report.html.j2").render(
         version=__version__,
         charts=charts,
-        runs=[_run(summary) for summary in summaries],
+        runs=[_run(summary, others) for summary in summaries],
+        seed_groups=[_seeds(found) for found in seeds.group(summaries)],
+        seed_columns=seeds.RUN_COLUMNS,
+        seed_figure_columns=seeds.FIGURE_COLUMNS,
         names=[rows.run_name(summary) for summary in summaries],
-        comparison=rows.comparison(summaries) if len(summaries) > 1 else [],
+        claims=[_claim(claim) for claim in others.claims],
+        comparison=rows.comparison(summaries, others.claims) if len(summaries) + len(others.claims) > 1 else [],
         rules=RULES,
         rule_meaning=words.RULE_MEANING,
         phase_columns=rows.PHASE_COLUMNS,
@@ -37,7 +42,7 @@ def html_page(summaries: Sequence[RunSummary]) -> tuple[str, tuple[str, ...]]:
     return page, tuple(warnings)
 
 
-def _charts(summaries: Sequence[RunSummary]) -> tuple[list[dict[str, str]], list[str]]:
+def _charts(summaries: Sequence[RunSummary], others: Others) -> tuple[list[dict[str, str]], list[str]]:
     """Title and data address of every chart (no address for one that failed), and the failures."""
     try:
         from dawnrun.report.charts import CHARTS, draw
@@ -48,7 +53,7 @@ def _charts(summaries: Sequence[RunSummary]) -> tuple[list[dict[str, str]], list
     for name, title, chart in CHARTS:
         chart_entry = {"name": name, "title": title, "address": ""}
         try:
-            svg = draw(chart, summaries).encode()
+            svg = draw(chart, summaries, others).encode()
             chart_entry["address"] = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
         except Exception as error:  # noqa: BLE001 - whatever a chart fails by, the figures are still there
             warnings.append(f"chart {name} could not be drawn: {type(error).__name__}: {error}")
@@ -56,7 +61,39 @@ def _charts(summaries: Sequence[RunSummary]) -> tuple[list[dict[str, str]], list
     return charts, warnings
 
 
-def _run(summary: RunSummary) -> dict[str, Any]:
+def _claim(claim: Claim) -> dict[str, Any]:
+    """What the page says about a claim of others."""
+    cells = [(name, value) for name, value in column(claim).items() if value != "-"]
+    known = (("by", claim.organisation), ("date", claim.date), ("validation images", claim.validation_images))
+    return {
+        "name": words.plain(claim.name),
+        "facts": [*((name, words.plain(value)) for name, value in known if value), *cells],
+        "remarks": remarks(claim),
+    }
+
+
+def _seeds(found: seeds.Group) -> dict[str, Any]:
+    """What the page says about runs that differ in their seed."""
+    return {
+        "outcome": seeds.headline(found),
+        "runs": [seeds.run_cells(run) for run in found.runs],
+        "figures": seeds.figure_cells(found),
+        "all_reached": found.num_reached == len(found.runs),
+    }
+
+
+def _against(summary: RunSummary, record: Claim) -> dict[str, Any]:
+    """What the page says about a run beside a published record."""
+    found = against.against(summary, record)
+    return {
+        "outcome": against.headline(found),
+        "remarks": against.remarks(found),
+        "columns": against.columns(summary, found),
+        "beside": found.beside,
+    }
+
+
+def _run(summary: RunSummary, others: Others) -> dict[str, Any]:
     """What the page says about one run."""
     crossing = summary.crossing()
     started = summary.started
@@ -69,6 +106,7 @@ def _run(summary: RunSummary) -> dict[str, Any]:
         "whole_clock": rows.whole_clock(summary),
         "facts": rows.facts(summary),
         "remarks": [words.plain(remark) for remark in summary.remarks],
+        "against": [_against(summary, record) for record in others.records],
         "phases": [rows.phase_cells(row) for row in summary.phases],
         "epochs": [rows.epoch_cells(row) for row in summary.epochs],
         "attempts": [rows.attempt_cells(attempt) for attempt in summary.attempts],

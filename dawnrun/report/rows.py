@@ -7,6 +7,7 @@ from dawnrun import text
 from dawnrun.clock import RULES, SPAN_KINDS, Rule, elapsed_s
 from dawnrun.record.summary import Attempt, EpochRow, PhaseRow, RunSummary, Spent
 from dawnrun.report import words
+from dawnrun.report.claim import Claim, column
 
 Row = tuple[str, ...]
 
@@ -111,8 +112,15 @@ def attempt_cells(attempt: Attempt) -> Row:
     )
 
 
-def comparison(summaries: Sequence[RunSummary]) -> list[Row]:
-    """Name and one value per run of what is compared."""
+def comparison(summaries: Sequence[RunSummary], claims: Sequence[Claim] = ()) -> list[Row]:
+    """Name and one value per run, then one per claim of others, of what is compared."""
+    columns = [column(claim) for claim in claims]
+    lines = [(*line, *(cells.get(line[0], "-") for cells in columns)) for line in _runs_compared(summaries)]
+    return [line for line in lines if summaries or set(line[1:]) != {"-"}]
+
+
+def _runs_compared(summaries: Sequence[RunSummary]) -> list[Row]:
+    """Name and one value per run."""
 
     def row(name: str, values: Iterable[str]) -> Row:
         return (name, *values)
@@ -121,6 +129,7 @@ def comparison(summaries: Sequence[RunSummary]) -> list[Row]:
     costs = [summary.cost_to_accuracy_usd() for summary in summaries]
     tops = [(words.best(summary, "top5"), words.best(summary, "top1"), words.final(summary)) for summary in summaries]
     return [
+        row("kind", ("run" for _ in summaries)),
         row("outcome", map(_short_outcome, summaries)),
         row("target", (words.target_text(summary) or "none" for summary in summaries)),
         row("epoch of crossing", (str(crossing.epoch) if crossing else "-" for crossing in crossings)),

@@ -9,17 +9,24 @@ from rich.text import Text
 
 from dawnrun.clock import RULES
 from dawnrun.record.summary import RunSummary
-from dawnrun.report import rows, words
+from dawnrun.report import against, rows, seeds, words
+from dawnrun.report.claim import NO_OTHERS, Others, remarks
 
 
-def terminal_report(summaries: Sequence[RunSummary], *, width: int = 80) -> RenderableType:
+def terminal_report(summaries: Sequence[RunSummary], others: Others = NO_OTHERS, *, width: int = 80) -> RenderableType:
     """Everything the terminal shows: one run with its epochs, or a comparison of several and what is to be remarked."""
-    if len(summaries) == 1:
-        return Group(*_single(summaries[0]))
-    return Group(*_comparison(summaries, width), *(note for summary in summaries for note in _notes(summary)))
+    if len(summaries) == 1 and not others.claims:
+        return Group(*_single(summaries[0], others))
+    return Group(
+        *_comparison(summaries, others, width),
+        *(part for found in seeds.group(summaries) for part in _seeds(found)),
+        *(part for summary in summaries for part in _against(summary, others)),
+        *(note for summary in summaries for note in _notes(summary)),
+        *(Text(f"{words.plain(claim.name)}: {told}") for claim in others.claims for told in remarks(claim)),
+    )
 
 
-def _single(summary: RunSummary) -> Iterator[RenderableType]:
+def _single(summary: RunSummary, others: Others) -> Iterator[RenderableType]:
     """The parts of one run's report; the outcome comes last too, where a long table has not scrolled it away."""
     yield _headline(summary)
     yield _facts(summary)
@@ -28,6 +35,7 @@ def _single(summary: RunSummary) -> Iterator[RenderableType]:
     crossing = summary.crossing()
     bold = None if crossing is None else str(crossing.epoch)
     yield _grid(rows.EPOCH_COLUMNS, map(rows.epoch_cells, summary.epochs), bold=bold)
+    yield from _against(summary, others)
     yield from _notes(summary)
     yield _headline(summary)
 
@@ -83,15 +91,42 @@ def _notes(summary: RunSummary) -> Iterator[Text]:
         yield Text(f"{rows.run_name(summary)}: note: {words.plain(remark)}", "yellow")
 
 
-def _comparison(summaries: Sequence[RunSummary], width: int) -> Iterator[Table]:
+def _comparison(summaries: Sequence[RunSummary], others: Others, width: int) -> Iterator[Table]:
     """As many tables below one another as the width asks for, each with columns of at least 14 characters."""
+    names = [*map(rows.run_name, summaries), *(words.plain(claim.name) for claim in others.claims)]
+    lines = rows.comparison(summaries, others.claims)
     at_once = max(1, (width - 20) // 16)
-    for first in range(0, len(summaries), at_once):
-        group = summaries[first : first + at_once]
+    for first in range(0, len(names), at_once):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
         table.add_column("run", no_wrap=True)
-        for summary in group:
-            table.add_column(Text(rows.run_name(summary)), justify="right", overflow="fold")
-        for cells in rows.comparison(group):
+        for name in names[first : first + at_once]:
+            table.add_column(Text(name), justify="right", overflow="fold")
+        for label, *cells in lines:
+            table.add_row(label, *map(Text, cells[first : first + at_once]))
+        yield table
+
+
+def _against(summary: RunSummary, others: Others) -> Iterator[RenderableType]:
+    """The run beside each published record."""
+    for record in others.records:
+        found = against.against(summary, record)
+        yield Text(f"{rows.run_name(summary)} {against.headline(found)}", "bold")
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+        for name in against.columns(summary, found):
+            table.add_column(Text(name), overflow="fold")
+        for cells in found.beside:
             table.add_row(*map(Text, cells))
         yield table
+        for remark in against.remarks(found):
+            yield Text(f"{rows.run_name(summary)}: note: {remark}", "yellow")
+
+
+def _seeds(found: seeds.Group) -> Iterator[RenderableType]:
+    """Runs of one recipe, each with its time, then what they amount to."""
+    yield Text(seeds.headline(found), "bold")
+    yield _grid(seeds.RUN_COLUMNS, map(seeds.run_cells, found.runs))
+    yield _grid(seeds.FIGURE_COLUMNS, iter(seeds.figure_cells(found)))
+    if found.num_reached < len(found.runs):
+        yield Text(
+            "note: the figures are those of the runs that reached the target; the others took longer or never would"
+        )

@@ -123,7 +123,7 @@ def find_data(worker: Worker) -> Data:
     if not worker.peers.is_first:
         worker.peers.barrier()  # rank 0 reads the headers and leaves them in the cache
     train_sets = {name: build_index(root / recipe.input.datasets[name], "train", max_bad=max_bad) for name in used}
-    validation_set = build_index(root / recipe.input.datasets[_validation_name(recipe)], "val")
+    validation_set = build_index(root / recipe.input.datasets[recipe.validation_dataset], "val")
     if worker.peers.is_first:
         worker.peers.barrier()
     counts = {name: len(index) for name, index in train_sets.items()}
@@ -144,11 +144,6 @@ def _check_target(recipe: Document[Recipe], num_classes: int) -> None:
         message = f"the data have {num_classes} classes, of which the top 5 are always right"
         problem = recipe.problem("target.top5", message, ("leave it out and give target.top1",))
         raise RecipeError([problem], subject=recipe.source)
-
-
-def _validation_name(recipe: Recipe) -> str:
-    """Images are validated from the full-size set where the recipe has one, else from the last phase's."""
-    return "full" if "full" in recipe.input.datasets else recipe.phases[-1].dataset
 
 
 def build(worker: Worker) -> Training:

@@ -49,7 +49,8 @@ def test_every_package_is_listed():
 def test_the_wheel_holds_code_recipes_and_templates(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "dawnrun").rglob("*.py")}
-    configs = {f"dawnrun/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "configs").rglob("*.yaml")}
+    shipped = [*(ROOT / "configs").rglob("*.yaml"), ROOT / "configs" / "records.csv"]
+    configs = {f"dawnrun/{path.relative_to(ROOT).as_posix()}" for path in shipped}
     templates = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "dawnrun").glob("*/templates/*") if path.is_file()
     }
@@ -69,6 +70,16 @@ def test_the_unpacked_wheel_finds_its_recipes_from_any_directory(wheel, tmp_path
     folder, *names = done.stdout.split()
     assert folder == str(unpacked / "dawnrun" / "configs")
     assert set(names) == {path.stem for path in (ROOT / "configs" / "recipes").glob("*.yaml")}
+
+
+def test_the_unpacked_wheel_finds_the_published_records(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    code = "from dawnrun.report.records import find_record; print(find_record('huawei-10m28').seconds)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "627.9098004"
 
 
 def test_a_checkout_finds_them_too(tmp_path):

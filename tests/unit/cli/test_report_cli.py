@@ -106,7 +106,7 @@ def test_entry_below_the_target(missed, tmp_path, capsys):
 def test_a_failing_plot_is_a_warning(reached, tmp_path, capsys, monkeypatch):
     """C40: all files appear and the exit code is 0."""
 
-    def fail(runs):
+    def fail(runs, others):
         raise RuntimeError("no font")
 
     monkeypatch.setattr(charts, "CHARTS", (("loss", "Loss", fail),))

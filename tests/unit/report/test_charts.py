@@ -8,6 +8,7 @@ import pytest
 from report_samples import sample, sample_progress
 
 from dawnrun.report.charts import CHARTS, draw
+from dawnrun.report.claim import Claim, ClaimRow, Others, published
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</svg><script>$\\frac{\x1b"
@@ -53,3 +54,21 @@ def test_long_runs_stay_small():
     long_run = replace(sample(), progress=tuple(many))
     assert len(many) == 20_000
     assert all(len(draw(chart, [long_run])) < 150_000 for _, _, chart in CHARTS)
+
+
+def test_published_records_and_claims_are_drawn():
+    """A record within reach is marked, one far beyond is named at the edge, a claim has a curve."""
+    claim = Claim(
+        kind="DAWNBench entry",
+        name=HOSTILE,
+        source="x",
+        rows=(ClaimRow(epoch=1, hours=0.1, top1=None, top5=50), ClaimRow(epoch=2, hours=0.2, top1=70, top5=93.2)),
+    )
+    others = Others(claims=(claim,), records=(published("fastai-16x8"), published("fastai-1x8-2018-04")))
+    svg = words(draw(CHARTS[0][2], [sample()], others))
+    assert "claim 1" in svg and HOSTILE not in svg
+    assert "fastai-16x8, mlperf clock" in svg
+    assert "fastai-1x8-2018-04, everything clock: 177, beyond the edge" in svg
+    assert "fastai-16x8" in words(draw(CHARTS[1][2], [sample()], others))
+    for _, _, chart in CHARTS:
+        ET.fromstring(draw(chart, [], others))

@@ -17,7 +17,7 @@ STEM = "jane_resnet50_16x8-tesla-v100_pytorch"
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch):
     """Charts have their own tests."""
-    monkeypatch.setattr(html, "_charts", lambda summaries: ([], []))
+    monkeypatch.setattr(html, "_charts", lambda summaries, others: ([], []))
 
 
 def names(folder):
@@ -59,7 +59,7 @@ def test_two_seeds_do_not_overwrite_each_other(tmp_path):
 def test_figures_are_written_before_the_page(tmp_path, monkeypatch):
     """C40: whatever happens to the page, JSON and TSV are there."""
 
-    def fail(summaries):
+    def fail(summaries, others):
         raise RuntimeError("page")
 
     monkeypatch.setattr(files, "_page", fail)

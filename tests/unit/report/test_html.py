@@ -86,7 +86,7 @@ def test_a_run_that_has_just_begun():
 def test_a_chart_that_fails_is_a_warning(monkeypatch):
     """C40: the page appears with every figure and says which chart is missing."""
 
-    def fail(runs):
+    def fail(runs, others):
         raise RuntimeError("no font")
 
     broken = [(name, title, fail if name == "loss" else chart) for name, title, chart in charts.CHARTS]
