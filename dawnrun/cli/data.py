@@ -9,6 +9,7 @@ from dawnrun.errors import DataError
 from dawnrun.text import count, plural
 
 FOLDER = click.Path(path_type=Path)
+SOURCE = click.Path(path_type=Path, exists=True)
 
 
 @click.group()
@@ -66,3 +67,41 @@ def check(folder: Path) -> None:
             f"{plural(found, 'other problem')}; listed above"
         )
     click.echo("nothing wrong was found")
+
+
+@data.command()
+@click.option("--train", required=True, type=SOURCE, help="ILSVRC2012_img_train.tar, or what was extracted from it.")
+@click.option("--val", required=True, type=SOURCE, help="ILSVRC2012_img_val.tar, or a folder of its images.")
+@click.option(
+    "--devkit",
+    type=SOURCE,
+    help="Classes of flat validation images: ILSVRC2012_devkit_t12.tar.gz or its folder, LOC_val_solution.csv, "
+    "or a text file with an image and its class on each line.",
+)
+@click.option("--out", required=True, type=FOLDER, help="Folder of the new set.")
+@click.option("--any-size", is_flag=True, help="Take archives with other counts than the full set's.")
+@click.option("--exclude-blacklisted", is_flag=True, help="Leave out the images of --blacklist-file: 48,238 remain.")
+@click.option("--blacklist-file", type=SOURCE, help="ILSVRC2014_clsloc_validation_blacklist.txt, in the 2014 kit.")
+def imagenet(
+    train: Path,
+    val: Path,
+    devkit: Path | None,
+    out: Path,
+    any_size: bool,
+    exclude_blacklisted: bool,
+    blacklist_file: Path | None,
+) -> None:
+    """Put ILSVRC2012 into class folders, from its archives or from what was extracted from them.
+
+    Every byte of an image stays as it is; files of an extracted tree are hard-linked where that is possible. Counts
+    are checked (1,000 classes, 1,281,167 and 50,000 images). Killed at any point, the same command goes on after the
+    last finished class.
+    """
+    from dawnrun.dataset.imagenet import find_sources, write_imagenet
+
+    if exclude_blacklisted != (blacklist_file is not None):
+        raise click.UsageError("--exclude-blacklisted and --blacklist-file need each other")
+    sources = find_sources(train, val, devkit, blacklist=blacklist_file)
+    with progress("classes", sum(map(len, sources.splits.values()))) as advance:
+        is_new = write_imagenet(out, sources, any_size=any_size, advance=advance)
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {out.absolute()}")

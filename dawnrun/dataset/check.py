@@ -16,6 +16,7 @@ from dawnrun.errors import DataError
 from dawnrun.text import count, plural
 
 ILSVRC2012 = {"classes": 1000, "train": 1_281_167, "val": 50_000}
+"""The full set. The only place of these numbers."""
 _DUPLICATED_FRACTION = 0.5
 """Two class folders with more of the smaller one's files in common are one class twice."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dawnrun.dataset.decode import printable
+from dawnrun.dataset.staging import refuse_unfinished
 from dawnrun.errors import DataError
 
 Split = Literal["train", "val"]
@@ -73,6 +74,7 @@ def find_split(root: Path, split: Split) -> Path:
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise DataError(f"data folder {printable(root)} {what}\n    a run looks below data_root of its site file")
+    refuse_unfinished(root)
     for nested in _NESTED:
         found = [folder for name in _FOLDERS[split] if (folder := root / nested / name).is_dir()]
         if len(found) > 1 and not found[0].samefile(found[1]):
@@ -193,6 +195,8 @@ def _no_classes(folder: Path, loose: int) -> DataError:
     if is_ilsvrc:
         return DataError(
             f"{flat}: the ILSVRC2012 validation images as they come out of their archive\n"
-            f"    sort them into class folders ({where}/n01440764/*.JPEG, ...), then look with `dawnrun data check`"
+            f"    sort them into class folders: dawnrun data imagenet --train {where.rpartition('/')[0]}/train --val {where} "
+            "--devkit ILSVRC2012_devkit_t12.tar.gz --out DIR\n"
+            "    (files are linked, not copied; --devkit takes LOC_val_solution.csv too)"
         )
     return DataError(f"{flat}\n    sort them into class folders, one for each class")
