@@ -47,7 +47,7 @@ def read_size(path: Path | str) -> tuple[int, int]:
         with Image.open(path, formats=FORMATS) as image:
             return image.size
     except Exception as error:
-        raise UnreadableImageError(_reason(error, path)) from error
+        raise UnreadableImageError(reason_of(error, path)) from error
 
 
 def check_image(data: bytes) -> None:
@@ -56,7 +56,7 @@ def check_image(data: bytes) -> None:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             image.load()
     except Exception as error:
-        raise UnreadableImageError(_reason(error, data)) from error
+        raise UnreadableImageError(reason_of(error, data)) from error
 
 
 def decode_window(path: str, *, size: tuple[int, int], box: Box, mirrored: bool, out: NDArray[np.uint8]) -> None:
@@ -77,7 +77,7 @@ def decode_window(path: str, *, size: tuple[int, int], box: Box, mirrored: bool,
     except UnreadableImageError:
         raise
     except Exception as error:
-        raise UnreadableImageError(_reason(error, data)) from error
+        raise UnreadableImageError(reason_of(error, data)) from error
     out[:] = pixels[:, ::-1] if mirrored else pixels
 
 
@@ -91,12 +91,12 @@ def _window(image: Image.Image, box: Box, out_size: tuple[int, int]) -> Image.Im
             # A draft of 1/s keeps source pixel x at x / s exactly; its own size is rounded up.
             box = (box[0] / scale, box[1] / scale, box[2] / scale, box[3] / scale)
     if image.mode not in _RESIZED_AS_STORED:
-        image = _to_rgb(image)
+        image = to_rgb(image)
     small = image.resize(out_size, Image.Resampling.BILINEAR, box=box)
     return small if small.mode == "RGB" else small.convert("RGB")
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
     """Any other mode to RGB: transparency is dropped, 16 bits a channel become 8."""
     if image.mode.startswith("I"):
         deep = np.asarray(image).astype(np.int64)
@@ -106,7 +106,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(error: Exception, data: bytes | str | Path) -> str:
+def reason_of(error: Exception, data: bytes | str | Path) -> str:
     """Why Pillow or the system refused a file, without the path; memory that ran out is not the file's fault."""
     if isinstance(error, MemoryError):
         raise error

@@ -68,7 +68,7 @@ def build_index(
     """
     folder = find_split(root, split)
     scan = scan_split(folder)
-    _refuse_unusable(scan)
+    refuse_unusable(scan)
     cache = SizeCache(cache_dir or default_cache_dir(), folder)
     sizes = cache.look_up(scan)
     missing = np.flatnonzero(sizes[:, 0] == 0)
@@ -110,7 +110,7 @@ def check_same_classes(train: DatasetIndex | Scan, val: DatasetIndex | Scan) -> 
     )
 
 
-def _refuse_unusable(scan: Scan) -> None:
+def refuse_unusable(scan: Scan) -> None:
     """Raise DataError that lists links that lead nowhere and class folders without images."""
     parts = []
     if scan.dangling:

@@ -19,9 +19,12 @@ _SPEC = "spec.json"
 class Staging:
     """What one command makes in `folder`. Killed at any point, the same command goes on with what lies in `aside`."""
 
-    def __init__(self, folder: Path, spec: Spec) -> None:
-        """`spec` says what is made, flat and in JSON's types; `name` in it is for people."""
-        self.folder, self.spec = folder.absolute(), dict(spec)
+    def __init__(self, folder: Path, spec: Spec, *, source: Spec | None = None) -> None:
+        """`spec` says what is made, flat and in JSON's types; `name` in it is for people.
+
+        `source` says from what. It may change before the set is finished (a file is mended), but not afterwards.
+        """
+        self.folder, self.spec, self.source = folder.absolute(), dict(spec), dict(source or {})
         self.aside = self.folder / UNFINISHED
 
     def is_complete(self) -> bool:
@@ -29,7 +32,8 @@ class Staging:
         try:
             manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
             entries = manifest["entries"]
-            is_whole = manifest["spec"] == self.spec and all(os.path.lexists(self.folder / name) for name in entries)
+            is_same = manifest["spec"] == self.spec and manifest["source"] == self.source
+            is_whole = is_same and all(os.path.lexists(self.folder / name) for name in entries)
         except (OSError, ValueError, TypeError, KeyError):
             return False
         if is_whole:  # killed as its last act
@@ -49,7 +53,7 @@ class Staging:
             started = self._started_as()
             if started is None and self.folder.is_dir() and any(self.folder.iterdir()):
                 raise DataError(
-                    f"{printable(self.folder)} holds something else than {words(self.spec)}: nothing was changed\n"
+                    f"{printable(self.folder)} holds something else than {words(self.spec | self.source)}: nothing was changed\n"
                     "    give another folder, or remove it"
                 )
             if started is not None and started != self.spec:
@@ -69,8 +73,8 @@ class Staging:
             os.sync()
             for name in entries:
                 (self.aside / name).replace(self.folder / name)
-            everything = json.dumps({"spec": self.spec, "entries": sorted({*entries, *placed})}, indent=0)
-            write_aside(self.folder / MANIFEST, everything.encode())
+            manifest = {"spec": self.spec, "source": self.source, "entries": sorted({*entries, *placed})}
+            write_aside(self.folder / MANIFEST, json.dumps(manifest, indent=0).encode())
             shutil.rmtree(self.aside)
 
     def _started_as(self) -> dict[str, str | int] | None:
