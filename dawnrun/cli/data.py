@@ -148,3 +148,26 @@ def resize(
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@data.command()
+@click.argument("source", metavar="SRC", type=SOURCE)
+@click.argument("folder", metavar="DST", type=FOLDER)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the shuffle.")
+@click.option("--shard-mib", type=click.IntRange(min=1), default=1024, show_default=True, help="Size of a shard.")
+def pack(source: Path, folder: Path, seed: int, shard_mib: int) -> None:
+    """Pack the data set SRC into WebDataset shards in DST, shuffled once.
+
+    A run reads the shards in any order through an index beside them, with the same batches as from SRC. Killed at any
+    point, the same command goes on after the last shard and makes the same files. A complete set is kept.
+    """
+    from dawnrun.dataset.pack import write_shards
+
+    is_new, numbers = write_shards(
+        source, folder, seed=seed, shard_bytes=shard_mib * 2**20, progress=lambda total: progress("packing", total)
+    )
+    sizes = " and ".join(
+        f"{plural(images, 'image')} ({split}) in {plural(shards, 'shard')}"
+        for split, (shards, images) in numbers.items()
+    )
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {sizes}: {folder.absolute()}")

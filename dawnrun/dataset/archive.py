@@ -75,7 +75,7 @@ def members(file: IO[bytes], path: Path, *, within: Member | None = None) -> Ite
                     yield Member(info.name, start + info.offset_data, info.size)
             end = archive.offset
     except tarfile.TarError as error:
-        raise DataError(f"{where} is not a tar archive, or damaged: {error}") from error
+        raise DataError(f"{where} is not a tar archive, cut short, or damaged: {error}") from error
     file.seek(start + end)
     if file.read(_BLOCK) != bytes(_BLOCK):
         raise DataError(f"{where} is cut short or damaged after {end:,} of its {length:,} bytes")

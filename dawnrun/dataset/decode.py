@@ -41,13 +41,22 @@ def printable(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def read_size(path: Path | str) -> tuple[int, int]:
-    """Width and height in pixels as stored, from the header alone. Raises UnreadableImageError."""
+def read_file(path: str) -> bytes:
+    """The bytes of an image's file. Raises UnreadableImageError."""
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with open(path, "rb") as file:  # noqa: PTH123 - a Path for each image costs as much as the read
+            return file.read()
+    except OSError as error:
+        raise UnreadableImageError(error.strerror or str(error)) from error
+
+
+def read_size(source: Path | str | bytes) -> tuple[int, int]:
+    """Width and height in pixels as stored, from the header of a file or of its bytes. Raises UnreadableImageError."""
+    try:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
             return image.size
     except Exception as error:
-        raise UnreadableImageError(reason_of(error, path)) from error
+        raise UnreadableImageError(reason_of(error, source)) from error
 
 
 def check_image(data: bytes) -> None:
@@ -59,17 +68,14 @@ def check_image(data: bytes) -> None:
         raise UnreadableImageError(reason_of(error, data)) from error
 
 
-def decode_window(path: str, *, size: tuple[int, int], box: Box, mirrored: bool, out: NDArray[np.uint8]) -> None:
+def decode_window(data: bytes, *, size: tuple[int, int], box: Box, mirrored: bool, out: NDArray[np.uint8]) -> None:
     """Write the pixels of `box` (left, top, right, bottom in source pixels) to `out`, uint8 [height, width, 3].
 
     JPEGs are decoded at 1/2, 1/4 or 1/8 where that still has a pixel for each one written; the box is scaled with
     it and never rounded. `size` is what the index says; a file with another one has changed since and is an error.
     Raises UnreadableImageError.
     """
-    data: str | bytes = path
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - a Path for each image costs as much as the read
-            data = file.read()
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.size != size:
                 raise UnreadableImageError(f"is {image.size[0]} x {image.size[1]} pixels, was {size[0]} x {size[1]}")

@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dawnrun.dataset.decode import printable
+from dawnrun.dataset.decode import printable, read_file
+from dawnrun.dataset.shards import Shards
 from dawnrun.dataset.staging import refuse_unfinished
 from dawnrun.errors import DataError
 
@@ -27,9 +28,10 @@ NUM_SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scan:
-    """Every image of a split as the folder lists it: names sorted, int64[n] sizes in bytes and mtimes in ns.
+    """Every image of a split as its store lists it: names, int64[n] sizes in bytes and mtimes in ns.
 
     `dangling`: links that lead nowhere; `empty`: class folders without an image. A set with either is not usable.
+    `shards`: None where each image is a file of its own, then names are sorted.
     """
 
     folder: Path
@@ -41,10 +43,15 @@ class Scan:
     remarks: dict[str, int]
     dangling: tuple[str, ...]
     empty: tuple[str, ...]
+    shards: Shards | None = None
 
     def path(self, image: int) -> str:
-        """Path of an image's file."""
-        return f"{self.folder}/{self.names[image]}"
+        """Path of an image's file, or shard and name."""
+        return self.shards.path(image) if self.shards else f"{self.folder}/{self.names[image]}"
+
+    def read(self, image: int) -> bytes:
+        """The bytes of an image. Raises UnreadableImageError."""
+        return self.shards.read(image) if self.shards else read_file(self.path(image))
 
     def class_name(self, image: int) -> str:
         """Class of an image, as text that can be printed."""

@@ -3,7 +3,9 @@
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from dawnrun.errors import DataError, LaunchError, UsageError
 from dawnrun.recipe.schema import Recipe, Site
@@ -33,9 +35,21 @@ def _problems(name: str, folder: Path) -> list[str]:
     if not folder.is_dir():
         what = "not a folder" if folder.exists() else "no such folder"
         return [f"{folder}: {what} (data set {name}){_beside(folder)}"]
+    # Imported here because they bring numpy and Pillow.
+    from dawnrun.dataset.folder import find_split
+    from dawnrun.dataset.shards import find_shards, index_name
+
     found = []
-    for split in ("train", "val"):
+    splits: tuple[Literal["train", "val"], ...] = ("train", "val")
+    for split in splits:
+        try:
+            if find_shards(folder, split)[1] or (folder / index_name(split)).is_file():
+                continue
+        except DataError as error:
+            return [str(error)]
         part = folder / split
+        with suppress(DataError):
+            part = find_split(folder, split)
         if not part.is_dir():
             found.append(f"{part}: no such folder (data set {name} needs train/ and val/ with a folder for each class)")
             continue

@@ -28,11 +28,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def killed(arguments: list[str], folder: Path) -> None:
+def killed(arguments: list[str], folder: Path, num_files: int = 20) -> None:
     """Start a command and kill it, without warning, when it has made some files; all it started must end too."""
     process = subprocess.Popen([*COMMAND, *arguments], start_new_session=True, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while sum(1 for path in folder.rglob("*") if path.is_file()) < 20:
+    while sum(1 for path in folder.rglob("*") if path.is_file()) < num_files:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
@@ -55,3 +55,16 @@ def test_resize(source: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "killed" / "train").exists()
     subprocess.run([*COMMAND, *arguments, str(tmp_path / "killed")], check=True, capture_output=True)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
+
+
+def test_pack(source: Path, tmp_path: Path) -> None:
+    """C17: no partial shard under a final name; continued, shards and index are those of an undisturbed run."""
+    arguments = ["pack", str(source), "--shard-mib", "1"]
+    subprocess.run([*COMMAND, *arguments, str(tmp_path / "whole")], check=True, capture_output=True)
+    whole = files(tmp_path / "whole")
+    killed([*arguments, str(tmp_path / "killed")], tmp_path / "killed", num_files=3)
+    assert [path.name for path in (tmp_path / "killed").iterdir()] == [".unfinished"]
+    for path in (tmp_path / "killed" / ".unfinished").glob("*.tar"):
+        assert path.read_bytes() == whole[path.name]
+    subprocess.run([*COMMAND, *arguments, str(tmp_path / "killed")], check=True, capture_output=True)
+    assert files(tmp_path / "killed") == whole
