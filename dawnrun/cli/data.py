@@ -1,6 +1,8 @@
 """`dawnrun data`: makes and checks data sets."""
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,7 +10,11 @@ from dawnrun.cli.console import progress
 from dawnrun.errors import DataError
 from dawnrun.text import count, plural
 
+if TYPE_CHECKING:
+    from dawnrun.dataset.resize import Filter
+
 FOLDER = click.Path(path_type=Path)
+SOURCE = click.Path(path_type=Path, exists=True)
 
 
 @click.group()
@@ -66,3 +72,102 @@ def check(folder: Path) -> None:
             f"{plural(found, 'other problem')}; listed above"
         )
     click.echo("nothing wrong was found")
+
+
+@data.command()
+@click.option("--train", required=True, type=SOURCE, help="ILSVRC2012_img_train.tar, or what was extracted from it.")
+@click.option("--val", required=True, type=SOURCE, help="ILSVRC2012_img_val.tar, or a folder of its images.")
+@click.option(
+    "--devkit",
+    type=SOURCE,
+    help="Classes of flat validation images: ILSVRC2012_devkit_t12.tar.gz or its folder, LOC_val_solution.csv, "
+    "or a text file with an image and its class on each line.",
+)
+@click.option("--out", required=True, type=FOLDER, help="Folder of the new set.")
+@click.option("--any-size", is_flag=True, help="Take archives with other counts than the full set's.")
+@click.option("--exclude-blacklisted", is_flag=True, help="Leave out the images of --blacklist-file: 48,238 remain.")
+@click.option("--blacklist-file", type=SOURCE, help="ILSVRC2014_clsloc_validation_blacklist.txt, in the 2014 kit.")
+def imagenet(
+    train: Path,
+    val: Path,
+    devkit: Path | None,
+    out: Path,
+    any_size: bool,
+    exclude_blacklisted: bool,
+    blacklist_file: Path | None,
+) -> None:
+    """Put ILSVRC2012 into class folders, from its archives or from what was extracted from them.
+
+    Every byte of an image stays as it is; files of an extracted tree are hard-linked where that is possible. Counts
+    are checked (1,000 classes, 1,281,167 and 50,000 images). Killed at any point, the same command goes on after the
+    last finished class.
+    """
+    from dawnrun.dataset.imagenet import find_sources, write_imagenet
+
+    if exclude_blacklisted != (blacklist_file is not None):
+        raise click.UsageError("--exclude-blacklisted and --blacklist-file need each other")
+    sources = find_sources(train, val, devkit, blacklist=blacklist_file)
+    with progress("classes", sum(map(len, sources.splits.values()))) as advance:
+        is_new = write_imagenet(out, sources, any_size=any_size, advance=advance)
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {out.absolute()}")
+
+
+@data.command()
+@click.argument("source", metavar="SRC", type=SOURCE)
+@click.argument("folder", metavar="DST", type=FOLDER)
+@click.option("--short-side", required=True, type=click.IntRange(min=8), help="Pixels of the shorter side.")
+@click.option("--quality", type=click.IntRange(1, 100), default=90, show_default=True, help="JPEG quality.")
+@click.option(
+    "--filter",
+    "filter_name",
+    type=click.Choice(["lanczos", "bicubic", "bilinear", "box"]),
+    default="lanczos",
+    show_default=True,
+    help="How pixels are resampled.",
+)
+@click.option("--processes", type=click.IntRange(min=1), help="Default: one for each core.")
+def resize(
+    source: Path, folder: Path, short_side: int, quality: int, filter_name: "Filter", processes: int | None
+) -> None:
+    """Copy the data set SRC to DST with smaller images, which decode faster.
+
+    Names and classes stay. Smaller images keep their size; orientation tags are dropped, never applied; CMYK, palette
+    and 16-bit images become RGB. Killed at any point, the same command goes on. A complete copy is kept.
+    """
+    from dawnrun.dataset.resize import Settings, write_resized
+
+    settings = Settings(short_side=short_side, quality=quality, filter=filter_name)
+    processes = processes or cores()
+    is_new, num_images = write_resized(
+        source, folder, settings, num_processes=processes, progress=lambda total: progress("resizing", total)
+    )
+    how = f"short side {short_side} px, JPEG quality {quality}, {filter_name} filter"
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {plural(num_images, 'image')} ({how}): {folder.absolute()}")
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@data.command()
+@click.argument("source", metavar="SRC", type=SOURCE)
+@click.argument("folder", metavar="DST", type=FOLDER)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the shuffle.")
+@click.option("--shard-mib", type=click.IntRange(min=1), default=1024, show_default=True, help="Size of a shard.")
+def pack(source: Path, folder: Path, seed: int, shard_mib: int) -> None:
+    """Pack the data set SRC into WebDataset shards in DST, shuffled once.
+
+    A run reads the shards in any order through an index beside them, with the same batches as from SRC. Killed at any
+    point, the same command goes on after the last shard and makes the same files. A complete set is kept.
+    """
+    from dawnrun.dataset.pack import write_shards
+
+    is_new, numbers = write_shards(
+        source, folder, seed=seed, shard_bytes=shard_mib * 2**20, progress=lambda total: progress("packing", total)
+    )
+    sizes = " and ".join(
+        f"{plural(images, 'image')} ({split}) in {plural(shards, 'shard')}"
+        for split, (shards, images) in numbers.items()
+    )
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {sizes}: {folder.absolute()}")

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import get_args
 
 from dawnrun.dataset.decode import BadImage, UnreadableImageError, check_image, printable
-from dawnrun.dataset.folder import Scan, Split, find_split, scan_split
+from dawnrun.dataset.folder import Scan, Split
 from dawnrun.dataset.index import check_same_classes
+from dawnrun.dataset.size_cache import default_cache_dir
+from dawnrun.dataset.store import scan_store
 from dawnrun.errors import DataError
 from dawnrun.text import count, plural
 
 ILSVRC2012 = {"classes": 1000, "train": 1_281_167, "val": 50_000}
+"""The full set. The only place of these numbers."""
 _DUPLICATED_FRACTION = 0.5
 """Two class folders with more of the smaller one's files in common are one class twice."""
 
@@ -35,7 +38,8 @@ def list_splits(root: Path) -> tuple[dict[Split, Scan], tuple[str, ...]]:
     problems: list[str] = []
     for split in get_args(Split):
         try:
-            scans[split] = scan = scan_split(find_split(root, split))
+            scans[split] = scan = scan_store(root, split, cache_dir=default_cache_dir())
+            problems += scan.shards.problems() if scan.shards else []
             problems += [f"link leading nowhere: {path}" for path in scan.dangling]
             problems += [f"class folder without an image: {path}" for path in scan.empty]
         except DataError as error:
@@ -55,6 +59,7 @@ def check_images(scans: Mapping[Split, Scan], advance: Callable[[int], None]) ->
     remarks = _size_remarks(scans)
     digests: dict[Split, set[bytes]] = {}
     for split, scan in scans.items():
+        problems += scan.shards.damaged() if scan.shards else []
         by_content: dict[bytes, list[int]] = defaultdict(list)
         for image, (digest, reason) in enumerate(_looked_at(scan)):
             if reason:
@@ -77,21 +82,19 @@ def check_images(scans: Mapping[Split, Scan], advance: Callable[[int], None]) ->
 def _looked_at(scan: Scan) -> Iterator[tuple[bytes, str]]:
     """For each image a digest of its bytes and, if it cannot be decoded, the reason; decoded on all cores."""
 
-    def look(path: str) -> tuple[bytes, str]:
+    def look(image: int) -> tuple[bytes, str]:
         try:
-            data = Path(path).read_bytes()
+            data = scan.read(image)
             check_image(data)
         except UnreadableImageError as error:
             return b"", str(error)
-        except OSError as error:
-            return b"", error.strerror or str(error)
         return hashlib.blake2b(data, digest_size=16).digest(), ""
 
     num_threads = os.cpu_count() or 1
     step = 64 * num_threads  # bounds what is read ahead
     with ThreadPoolExecutor(num_threads) as pool:
         for first in range(0, len(scan.names), step):
-            yield from pool.map(look, map(scan.path, range(first, min(first + step, len(scan.names)))))
+            yield from pool.map(look, range(first, min(first + step, len(scan.names))))
 
 
 def _duplicated_classes(scan: Scan, by_content: Mapping[bytes, list[int]]) -> list[str]:

@@ -41,13 +41,22 @@ def printable(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def read_size(path: Path | str) -> tuple[int, int]:
-    """Width and height in pixels as stored, from the header alone. Raises UnreadableImageError."""
+def read_file(path: str) -> bytes:
+    """The bytes of an image's file. Raises UnreadableImageError."""
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with open(path, "rb") as file:  # noqa: PTH123 - a Path for each image costs as much as the read
+            return file.read()
+    except OSError as error:
+        raise UnreadableImageError(error.strerror or str(error)) from error
+
+
+def read_size(source: Path | str | bytes) -> tuple[int, int]:
+    """Width and height in pixels as stored, from the header of a file or of its bytes. Raises UnreadableImageError."""
+    try:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
             return image.size
     except Exception as error:
-        raise UnreadableImageError(_reason(error, path)) from error
+        raise UnreadableImageError(reason_of(error, source)) from error
 
 
 def check_image(data: bytes) -> None:
@@ -56,20 +65,17 @@ def check_image(data: bytes) -> None:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             image.load()
     except Exception as error:
-        raise UnreadableImageError(_reason(error, data)) from error
+        raise UnreadableImageError(reason_of(error, data)) from error
 
 
-def decode_window(path: str, *, size: tuple[int, int], box: Box, mirrored: bool, out: NDArray[np.uint8]) -> None:
+def decode_window(data: bytes, *, size: tuple[int, int], box: Box, mirrored: bool, out: NDArray[np.uint8]) -> None:
     """Write the pixels of `box` (left, top, right, bottom in source pixels) to `out`, uint8 [height, width, 3].
 
     JPEGs are decoded at 1/2, 1/4 or 1/8 where that still has a pixel for each one written; the box is scaled with
     it and never rounded. `size` is what the index says; a file with another one has changed since and is an error.
     Raises UnreadableImageError.
     """
-    data: str | bytes = path
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - a Path for each image costs as much as the read
-            data = file.read()
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.size != size:
                 raise UnreadableImageError(f"is {image.size[0]} x {image.size[1]} pixels, was {size[0]} x {size[1]}")
@@ -77,7 +83,7 @@ def decode_window(path: str, *, size: tuple[int, int], box: Box, mirrored: bool,
     except UnreadableImageError:
         raise
     except Exception as error:
-        raise UnreadableImageError(_reason(error, data)) from error
+        raise UnreadableImageError(reason_of(error, data)) from error
     out[:] = pixels[:, ::-1] if mirrored else pixels
 
 
@@ -91,12 +97,12 @@ def _window(image: Image.Image, box: Box, out_size: tuple[int, int]) -> Image.Im
             # A draft of 1/s keeps source pixel x at x / s exactly; its own size is rounded up.
             box = (box[0] / scale, box[1] / scale, box[2] / scale, box[3] / scale)
     if image.mode not in _RESIZED_AS_STORED:
-        image = _to_rgb(image)
+        image = to_rgb(image)
     small = image.resize(out_size, Image.Resampling.BILINEAR, box=box)
     return small if small.mode == "RGB" else small.convert("RGB")
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
     """Any other mode to RGB: transparency is dropped, 16 bits a channel become 8."""
     if image.mode.startswith("I"):
         deep = np.asarray(image).astype(np.int64)
@@ -106,7 +112,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(error: Exception, data: bytes | str | Path) -> str:
+def reason_of(error: Exception, data: bytes | str | Path) -> str:
     """Why Pillow or the system refused a file, without the path; memory that ran out is not the file's fault."""
     if isinstance(error, MemoryError):
         raise error

@@ -12,7 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dawnrun.dataset.decode import printable
+from dawnrun.dataset.decode import printable, read_file
+from dawnrun.dataset.shards import Shards
+from dawnrun.dataset.staging import refuse_unfinished
 from dawnrun.errors import DataError
 
 Split = Literal["train", "val"]
@@ -26,9 +28,10 @@ NUM_SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scan:
-    """Every image of a split as the folder lists it: names sorted, int64[n] sizes in bytes and mtimes in ns.
+    """Every image of a split as its store lists it: names, int64[n] sizes in bytes and mtimes in ns.
 
     `dangling`: links that lead nowhere; `empty`: class folders without an image. A set with either is not usable.
+    `shards`: None where each image is a file of its own, then names are sorted.
     """
 
     folder: Path
@@ -40,10 +43,15 @@ class Scan:
     remarks: dict[str, int]
     dangling: tuple[str, ...]
     empty: tuple[str, ...]
+    shards: Shards | None = None
 
     def path(self, image: int) -> str:
-        """Path of an image's file."""
-        return f"{self.folder}/{self.names[image]}"
+        """Path of an image's file, or shard and name."""
+        return self.shards.path(image) if self.shards else f"{self.folder}/{self.names[image]}"
+
+    def read(self, image: int) -> bytes:
+        """The bytes of an image. Raises UnreadableImageError."""
+        return self.shards.read(image) if self.shards else read_file(self.path(image))
 
     def class_name(self, image: int) -> str:
         """Class of an image, as text that can be printed."""
@@ -73,6 +81,7 @@ def find_split(root: Path, split: Split) -> Path:
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise DataError(f"data folder {printable(root)} {what}\n    a run looks below data_root of its site file")
+    refuse_unfinished(root)
     for nested in _NESTED:
         found = [folder for name in _FOLDERS[split] if (folder := root / nested / name).is_dir()]
         if len(found) > 1 and not found[0].samefile(found[1]):
@@ -193,6 +202,8 @@ def _no_classes(folder: Path, loose: int) -> DataError:
     if is_ilsvrc:
         return DataError(
             f"{flat}: the ILSVRC2012 validation images as they come out of their archive\n"
-            f"    sort them into class folders ({where}/n01440764/*.JPEG, ...), then look with `dawnrun data check`"
+            f"    sort them into class folders: dawnrun data imagenet --train {where.rpartition('/')[0]}/train --val {where} "
+            "--devkit ILSVRC2012_devkit_t12.tar.gz --out DIR\n"
+            "    (files are linked, not copied; --devkit takes LOC_val_solution.csv too)"
         )
     return DataError(f"{flat}\n    sort them into class folders, one for each class")

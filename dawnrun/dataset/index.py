@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dawnrun.dataset.decode import UnreadableImageError, printable, read_size
-from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, find_split, listed, scan_split
+from dawnrun.dataset.decode import UnreadableImageError, printable, read_file, read_size
+from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, listed
+from dawnrun.dataset.shards import Shards
 from dawnrun.dataset.size_cache import SizeCache, default_cache_dir
+from dawnrun.dataset.store import scan_store
 from dawnrun.errors import DataError
 from dawnrun.text import plural
 
@@ -21,11 +23,11 @@ _CHUNK = 256
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetIndex:
-    """One split (train or val) of a data set in class folders.
+    """One split (train or val) of a data set in class folders or shards.
 
-    `names[i]` is the path of image i below `folder`, with forward slashes; `labels` int32[n] index `classes`
-    (sorted as text); `widths` and `heights` int32[n] are pixels as stored, orientation tags ignored, both 0 where
-    the header is unreadable and the caller allowed it.
+    `names[i]` is the path of image i below `folder`, with forward slashes, or its name in its shard; `labels` int32[n]
+    index `classes` (sorted as text); `sizes` int64[n] are bytes; `widths` and `heights` int32[n] are pixels as stored,
+    orientation tags ignored, both 0 where the header is unreadable and the caller allowed it.
     `fingerprint` is a SHA-256 over classes, names, sizes in bytes, widths and heights.
     `remarks` counts what was passed over: hidden_files, other_files, images_outside_class_folders, link_cycles.
     """
@@ -34,18 +36,24 @@ class DatasetIndex:
     classes: tuple[str, ...]
     names: tuple[str, ...]
     labels: NDArray[np.int32]
+    sizes: NDArray[np.int64]
     widths: NDArray[np.int32]
     heights: NDArray[np.int32]
     fingerprint: str
     remarks: Mapping[str, int]
+    shards: Shards | None = None
 
     def __len__(self) -> int:
         """Number of images."""
         return len(self.names)
 
     def path(self, image: int) -> str:
-        """Path of an image's file."""
-        return f"{self.folder}/{self.names[image]}"
+        """Path of an image's file, or shard and name."""
+        return self.shards.path(image) if self.shards else f"{self.folder}/{self.names[image]}"
+
+    def read(self, image: int) -> bytes:
+        """The bytes of an image. Raises UnreadableImageError."""
+        return self.shards.read(image) if self.shards else read_file(self.path(image))
 
     def class_name(self, image: int) -> str:
         """Class of an image, as text that can be printed."""
@@ -66,31 +74,24 @@ def build_index(
     over. Up to `max_bad` images with unreadable headers are kept with width and height 0. `progress(done, total)` is
     told of the headers read. Raises DataError.
     """
-    folder = find_split(root, split)
-    scan = scan_split(folder)
-    _refuse_unusable(scan)
-    cache = SizeCache(cache_dir or default_cache_dir(), folder)
-    sizes = cache.look_up(scan)
-    missing = np.flatnonzero(sizes[:, 0] == 0)
-    reasons: dict[int, str] = {}
-    for image, (width, height), reason in _read_sizes(scan, missing, progress):
-        sizes[image] = width, height
-        if reason:
-            reasons[image] = reason
-    if len(missing) > len(reasons):
-        cache.store(scan, sizes)
+    cache_dir = cache_dir or default_cache_dir()
+    scan = scan_store(root, split, cache_dir=cache_dir, progress=progress)
+    refuse_unusable(scan)
+    pixels, reasons = _sizes_in_pixels(scan, cache_dir, progress)
     if len(reasons) > max_bad:
         raise _unreadable(scan, reasons, max_bad=max_bad, root=root)
-    widths, heights = np.ascontiguousarray(sizes[:, 0]), np.ascontiguousarray(sizes[:, 1])
+    widths, heights = np.ascontiguousarray(pixels[:, 0]), np.ascontiguousarray(pixels[:, 1])
     return DatasetIndex(
-        folder=folder,
+        folder=scan.folder,
         classes=scan.classes,
         names=scan.names,
         labels=scan.labels,
+        sizes=scan.sizes,
         widths=widths,
         heights=heights,
         fingerprint=_fingerprint(scan, widths, heights),
         remarks=scan.remarks,
+        shards=scan.shards,
     )
 
 
@@ -110,9 +111,13 @@ def check_same_classes(train: DatasetIndex | Scan, val: DatasetIndex | Scan) -> 
     )
 
 
-def _refuse_unusable(scan: Scan) -> None:
-    """Raise DataError that lists links that lead nowhere and class folders without images."""
+def refuse_unusable(scan: Scan) -> None:
+    """Raise DataError that lists what no run can use: links leading nowhere, empty class folders, shards cut short."""
     parts = []
+    if scan.shards and (problems := scan.shards.problems()):
+        parts.append(
+            f"{plural(len(problems), 'shard')} of another size than the index says:\n{listed(problems, noun='shards')}"
+        )
     if scan.dangling:
         parts.append(f"{plural(len(scan.dangling), 'link')} leading nowhere:\n{listed(scan.dangling, noun='links')}")
     if scan.empty:
@@ -122,13 +127,34 @@ def _refuse_unusable(scan: Scan) -> None:
         raise DataError("\n".join(parts))
 
 
+def _sizes_in_pixels(
+    scan: Scan, cache_dir: Path, progress: Callable[[int, int], None] | None
+) -> tuple[NDArray[np.int32], dict[int, str]]:
+    """Width and height of each image, int32[n, 2], and the reasons where its header cannot be read."""
+    if scan.shards:
+        table = scan.shards.table
+        sizes = np.stack([table.widths, table.heights], axis=1)
+        return sizes, {int(image): _read_one(scan, int(image))[2] for image in np.flatnonzero(sizes[:, 0] == 0)}
+    cache = SizeCache(cache_dir, scan.folder)
+    sizes = cache.look_up(scan)
+    missing = np.flatnonzero(sizes[:, 0] == 0)
+    reasons: dict[int, str] = {}
+    for image, size, reason in _read_sizes(scan, missing, progress):
+        sizes[image] = size
+        if reason:
+            reasons[image] = reason
+    if len(missing) > len(reasons):
+        cache.store(scan, sizes)
+    return sizes, reasons
+
+
 def _read_sizes(
     scan: Scan, images: NDArray[np.int64], progress: Callable[[int, int], None] | None
 ) -> Iterator[tuple[int, tuple[int, int], str]]:
     """Image, (width, height) and the reason if that is unreadable, in order; on threads, for slow disks."""
 
     def read(chunk: NDArray[np.int64]) -> list[tuple[int, tuple[int, int], str]]:
-        return [_read_one(image, scan.path(image)) for image in chunk.tolist()]
+        return [_read_one(scan, image) for image in chunk.tolist()]
 
     chunks = [images[first : first + _CHUNK] for first in range(0, len(images), _CHUNK)]
     done = 0
@@ -140,9 +166,9 @@ def _read_sizes(
                 progress(done, len(images))
 
 
-def _read_one(image: int, path: str) -> tuple[int, tuple[int, int], str]:
+def _read_one(scan: Scan, image: int) -> tuple[int, tuple[int, int], str]:
     try:
-        return image, read_size(path), ""
+        return image, read_size(scan.read(image) if scan.shards else scan.path(image)), ""
     except UnreadableImageError as error:
         return image, (0, 0), str(error)
 

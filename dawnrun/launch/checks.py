@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Literal
 
-from dawnrun.dataset.folder import Split, find_split
 from dawnrun.errors import DataError, LaunchError, RecipeError, UsageError
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schema import Recipe, Site
@@ -52,10 +52,16 @@ def _problems(name: str, folder: Path) -> list[str]:
     if not folder.is_dir():
         what = "not a folder" if folder.exists() else "no such folder"
         return [f"{folder}: {what} (data set {name}){_beside(folder)}"]
+    # Imported here because they bring numpy and Pillow.
+    from dawnrun.dataset.folder import find_split
+    from dawnrun.dataset.shards import find_shards, index_name
+
     found = []
-    splits: tuple[Split, ...] = ("train", "val")
+    splits: tuple[Literal["train", "val"], ...] = ("train", "val")
     for split in splits:
         try:
+            if find_shards(folder, split)[1] or (folder / index_name(split)).is_file():
+                continue
             part = find_split(folder, split)
         except DataError as error:
             found.append(f"data set {name}: {error}")

@@ -68,7 +68,7 @@ class _ImageRows:
         size = int(self.source.widths[image]), int(self.source.heights[image])
         try:
             decode_window(
-                self.source.path(image),
+                self.source.read(image),
                 size=size,
                 box=windows.box(row),
                 mirrored=bool(windows.mirrored[row]),

@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from dawnrun.dataset.decode import UnreadableImageError, check_image, decode_window, printable, read_size
+from dawnrun.dataset.decode import UnreadableImageError, check_image, decode_window, printable, read_file, read_size
 
 
 def decoded(path: Path, *, side: int = 8, mirrored: bool = False) -> NDArray[np.uint8]:
     """The whole image at side x side."""
     size = read_size(path)
     out = np.zeros((side, side, 3), np.uint8)
-    decode_window(str(path), size=size, box=(0, 0, *map(float, size)), mirrored=mirrored, out=out)
+    decode_window(path.read_bytes(), size=size, box=(0, 0, *map(float, size)), mirrored=mirrored, out=out)
     return out
 
 
@@ -88,7 +88,7 @@ def test_the_window_is_the_part_of_the_image(tmp_path: Path) -> None:
     values = np.random.default_rng(1).integers(0, 256, (40, 30, 3), np.uint8)
     path = saved(Image.fromarray(values), tmp_path / "x.png", "PNG")
     out = np.zeros((10, 12, 3), np.uint8)
-    decode_window(str(path), size=(30, 40), box=(5.0, 20.0, 17.0, 30.0), mirrored=False, out=out)
+    decode_window(path.read_bytes(), size=(30, 40), box=(5.0, 20.0, 17.0, 30.0), mirrored=False, out=out)
     assert (out == values[20:30, 5:17]).all()
 
 
@@ -105,7 +105,7 @@ def test_scaled_decoding_sees_the_same_window(tmp_path: Path, size: tuple[int, i
     path = saved(Image.fromarray(np.stack(wave, axis=2).astype(np.uint8)), tmp_path / "x.jpg", "JPEG", quality=100)
     box = (3.3, 1.7, width - 2.9, height - 11.1)
     out = np.zeros((side, side, 3), np.uint8)
-    decode_window(str(path), size=size, box=box, mirrored=False, out=out)
+    decode_window(path.read_bytes(), size=size, box=box, mirrored=False, out=out)
     with Image.open(path) as image:
         full = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR, box=box))
     assert np.abs(out.astype(int) - full).mean() < 3
@@ -128,7 +128,7 @@ def test_decoding_is_scaled_only_where_no_detail_is_lost(tmp_path: Path, monkeyp
     for box_side, expected in ((160.0, (20, 20)), (159.0, (40, 40)), (40.0, (80, 80)), (39.9, None)):
         sizes.clear()
         out = np.zeros((20, 20, 3), np.uint8)
-        decode_window(str(path), size=(160, 160), box=(0, 0, box_side, 160.0), mirrored=False, out=out)
+        decode_window(path.read_bytes(), size=(160, 160), box=(0, 0, box_side, 160.0), mirrored=False, out=out)
         assert sizes == ([expected] if expected else [])
 
 
@@ -167,22 +167,22 @@ def test_reasons_of_unreadable_files(tmp_path: Path, data: bytes, reason: str) -
     out = np.zeros((8, 8, 3), np.uint8)
     size = (64, 64) if data[:2] == b"\xff\xd8" else (20, 20)
     with pytest.raises(UnreadableImageError, match=reason):
-        decode_window(str(path), size=size, box=(0, 0, *map(float, size)), mirrored=False, out=out)
+        decode_window(path.read_bytes(), size=size, box=(0, 0, *map(float, size)), mirrored=False, out=out)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(UnreadableImageError, match="No such file"):
         read_size(tmp_path / "gone.jpg")
     with pytest.raises(UnreadableImageError, match="No such file"):
-        decode_window(
-            str(tmp_path / "gone.jpg"), size=(1, 1), box=(0, 0, 1, 1), mirrored=False, out=np.zeros((1, 1, 3), np.uint8)
-        )
+        read_file(str(tmp_path / "gone.jpg"))
 
 
 def test_a_file_that_changed_since_the_index(tmp_path: Path) -> None:
     path = saved(Image.new("RGB", (9, 7)), tmp_path / "x.png", "PNG")
     with pytest.raises(UnreadableImageError, match="is 9 x 7 pixels, was 20 x 20"):
-        decode_window(str(path), size=(20, 20), box=(0, 0, 20, 20), mirrored=False, out=np.zeros((4, 4, 3), np.uint8))
+        decode_window(
+            path.read_bytes(), size=(20, 20), box=(0, 0, 20, 20), mirrored=False, out=np.zeros((4, 4, 3), np.uint8)
+        )
 
 
 def test_memory_that_ran_out_is_not_the_files_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,7 @@ def test_pixels_are_those_of_the_decoder(opened: VisionInput, indexes: tuple[Dat
     width, height = int(source.widths[0]), int(source.heights[0])
     out = np.empty((16, 16, 3), np.uint8)
     box = (0.0, (height - width) / 2, float(width), (height + width) / 2)
-    decode_window(source.path(0), size=(width, height), box=box, mirrored=False, out=out)
+    decode_window(source.read(0), size=(width, height), box=box, mirrored=False, out=out)
     assert np.array_equal(batch[0][0].permute(1, 2, 0).numpy(), out)
 
 
