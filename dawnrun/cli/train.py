@@ -10,10 +10,10 @@ import click
 
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
-from dawnrun.errors import ExitCode, LaunchError, UsageError
+from dawnrun.errors import ExitCode, LaunchError, TrainError, UsageError
 from dawnrun.launch.checks import check_data, check_output, data_folders
-from dawnrun.launch.devices import Found, available_cores, find_device, resolve_site
-from dawnrun.launch.local import LocalLauncher
+from dawnrun.launch.choose import open_launcher
+from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.launch.outcome import is_running, newest_checkpoint
 from dawnrun.recipe.dump import differences, resolved_text
 from dawnrun.recipe.reader import Document, read
@@ -48,11 +48,15 @@ class Machine:
 
 def find_machine(site: Site, *, data_root: Path | None = None, run_root: Path | None = None) -> Machine:
     """Fill in what the site leaves open. LaunchError where this machine has not what it asks for."""
+    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
+    site = site.model_copy(update=roots)
+    if site.launcher.local is None:
+        site = remote_site(site)
+        return Machine(site=site, found=Found(device=site.device, count=site.world_size, how="on other machines"))
     if site.nodes != 1:
         raise LaunchError(f"site {site.name}: {site.nodes} nodes, but this launcher starts processes on one machine")
-    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
     found = find_device(site.device)
-    return Machine(site=resolve_site(site.model_copy(update=roots), found, available_cores()), found=found)
+    return Machine(site=resolve_site(site, found, available_cores()), found=found)
 
 
 def _check(document: Document[Recipe], site: Site) -> None:
@@ -61,7 +65,8 @@ def _check(document: Document[Recipe], site: Site) -> None:
     # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
-    check_data(data_folders(recipe, site))
+    if site.launcher.local is not None:
+        check_data(data_folders(recipe, site))
     check_output(site.run_root, recipe.checkpoint.keep)
 
 
@@ -71,7 +76,8 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     of = f"; published: {provenance.published}" if provenance.published else ""
     say(f"recipe      {recipe.name} ({source}), confidence {provenance.confidence}{of}")
     say(f"device      {site.device} ({machine.found.how})")
-    say(f"processes   {site.world_size}, with {plural(site.threads_per_process or 1, 'thread')} each")
+    threads = f"with {plural(site.threads_per_process, 'thread')} each" if site.threads_per_process else "sharing cores"
+    say(f"processes   {site.world_size} on {plural(site.nodes, 'node')}, {threads}")
     for index, phase in enumerate(recipe.phases):
         passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
         say(
@@ -122,7 +128,18 @@ def train(
 
 
 def _start(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None = None) -> ExitCode:
-    """A new attempt, with the recipe and site it uses in its folder."""
+    """A new attempt; after a failure further ones, as many as the site allows."""
+    for left in range(site.max_restarts, 0, -1):
+        try:
+            return _attempt(run, recipe, site, changes)
+        except TrainError as error:
+            say(str(error))
+            say(f"starting again; restarts left after this one: {left - 1}")
+    return _attempt(run, recipe, site, changes)
+
+
+def _attempt(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None) -> ExitCode:
+    """One attempt, with the recipe and site it uses in its folder."""
     attempt = run.new_attempt()
     folder = run.attempt_dir(attempt)
     (folder / "resolved.yaml").write_text(resolved_text(recipe), encoding="utf-8")
@@ -137,7 +154,12 @@ def _print_dry_run(recipe: Recipe, site: Site) -> None:
     run = RunDir(site.run_root / f"{recipe.name}-DATE-TIME-ID")
     for path, text in ((run.resolved_yaml, resolved_text(recipe)), (run.site_yaml, resolved_text(site))):
         say(f"# file {path}:\n{text}# end of {path}")
-    say(str(LocalLauncher().plan(job_of(run, 1, site))).rstrip("\n"))
+    _print_plan(recipe, run, 1, site)
+
+
+def _print_plan(recipe: Recipe, run: RunDir, attempt: int, site: Site) -> None:
+    launcher = open_launcher(site, data=data_folders(recipe, site), tell=say)
+    say(str(launcher.plan(job_of(run, attempt, site))).rstrip("\n"))
     say("# nothing was started (--dry-run)")
 
 
@@ -181,8 +203,7 @@ def resume(
     _check(document, machine.site)
     _print_choices(document.value, machine, document.source)
     if dry_run:
-        say(str(LocalLauncher().plan(job_of(run, newest + 1, machine.site))).rstrip("\n"))
-        say("# nothing was started (--dry-run)")
+        _print_plan(document.value, run, newest + 1, machine.site)
         return ExitCode.OK
     say(f"run         {run.path}, attempt {newest + 1}, from {newest_checkpoint(run.checkpoints) or 'the start'}")
     return _start(run, document.value, machine.site, changes)
