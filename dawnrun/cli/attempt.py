@@ -17,6 +17,7 @@ from dawnrun.launch.base import Job, LaunchPlan
 from dawnrun.launch.checks import data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.outcome import Failure, find_failures, last_lines, newest_checkpoint, read_node
+from dawnrun.launch.queue import held_by
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.events import EventLog
 from dawnrun.record.rundir import RunDir
@@ -101,7 +102,9 @@ def conclude(run: RunDir, job: Job, finished: str | None, *, stopped_by: int | N
         interrupted = stopped_by == signal.SIGINT
         for failure in failures:
             say(f"while stopping: {failure}")
-        say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {_kept(run)}")
+        number = held_by(job.folder)
+        onward = f"job {number} is back in the queue and goes on by itself" if number else _kept(run)
+        say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {onward}")
         return ExitCode.INTERRUPTED if interrupted else ExitCode.PREEMPTED
     if not failures:
         node = read_node(job.folder)

@@ -15,6 +15,7 @@ from dawnrun.launch.checks import check_data, check_output, data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.launch.outcome import is_running, newest_checkpoint
+from dawnrun.launch.queue import held_by
 from dawnrun.recipe.dump import differences, resolved_text
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schedule import Schedule
@@ -188,6 +189,11 @@ def resume(
         say(f"{run.path} is finished, nothing to resume: {result_text(summary)}")
         return ExitCode.OK
     newest = max(run.attempts(), default=0)
+    number = held_by(run.attempt_dir(newest)) if newest else None
+    if number:
+        raise UsageError(
+            f"{run.path}: job {number} of Slurm still holds it; stop it with: dawnrun jobs stop {run.path}"
+        )
     if newest and is_running(run.attempt_dir(newest), run.events_dir(newest) / "trainer.jsonl"):
         raise UsageError(f"{run.path}: attempt {newest} is still running; stop it before the run is resumed")
     before = newest_document(run, "resolved.yaml", Recipe)

@@ -14,4 +14,8 @@ def open_launcher(site: Site, *, data: Mapping[str, Path], tell: Callable[[str],
         from dawnrun.launch.ssh import SshLauncher
 
         return SshLauncher(site, data=data, tell=tell)
+    if site.launcher.slurm is not None:
+        from dawnrun.launch.slurm import SlurmLauncher
+
+        return SlurmLauncher(site.launcher.slurm)
     return LocalLauncher()

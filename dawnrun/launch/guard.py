@@ -4,7 +4,7 @@
 
 Its standard input is the launcher's lease: the end of that stream stops the job, so a launcher that dies takes the job
 with it; where the lease is a matter of time, so does silence on it. A line `save`, `now` or `stacks` on it is an order.
-Under a scheduler there is no lease, and a file takes the place of the lines. SIGTERM (or SIGINT, SIGHUP) asks the workers to save and end, and after the grace kills what is left; a second
+So is the text of a file `orders` beside the record, for who has no line to the guard. SIGTERM (or SIGINT, SIGHUP) asks the workers to save and end, and after the grace kills what is left; a second
 one kills at once. SIGUSR1 makes the workers print their stacks (faulthandler) and end. As "child subreaper" the guard
 inherits every orphan of the job, so nothing escapes it. FILE of `--record` says who runs, and at the end how it ended.
 """
@@ -90,12 +90,11 @@ class Lease:
     """What a guard hears from its launcher.
 
     `hold_s`: silence after which standard input counts as cut, None: never. `stdin`: whether there is one at all.
-    `orders`: file whose text is an order, for launchers without a line to the guard. `beat`: called about every 0.1 s.
+    `beat`: called about every 0.1 s.
     """
 
     stdin: bool = True
     hold_s: float | None = None
-    orders: Path | None = None
     beat: Callable[[], None] = lambda: None
 
 
@@ -190,10 +189,10 @@ class Guard:
             # Cut off: the other nodes do not answer either, so the workers cannot agree to save.
             self._lease_open = False
             self._stop("lost", min(self._grace_s, CUT_GRACE_S))
-        if self._lease.orders and now - self._looked > LOOK_S:
+        if now - self._looked > LOOK_S:
             self._looked = now
             with suppress(OSError):
-                self._order(self._lease.orders.read_bytes().strip())
+                self._order(self._record.with_name("orders").read_bytes().strip())
 
     def _order(self, order: bytes) -> None:
         if order == b"now":

@@ -1,7 +1,7 @@
 """One node of a job on several: answers the launcher's questions, then guards its part of the job.
 
     python -m dawnrun.launch.node                          over ssh, a conversation in lines of JSON
-    python -m dawnrun.launch.node --order FILE --rank N    under a scheduler, where nobody asks
+    python -m dawnrun.launch.node --order FILE [--rank N]  under a scheduler, where nobody asks
 
 Lines to the launcher begin with `@dawnrun `, so that whatever a login shell prints is passed over. Questions are
 `{"facts": ...}` and `{"reach": ...}`; `{"order": ...}` ends them, and from then on every line is the lease of the guard.
@@ -187,14 +187,16 @@ def main() -> int:
     """Read the arguments and be a node."""
     parser = argparse.ArgumentParser(prog="python -m dawnrun.launch.node", description=__doc__)
     parser.add_argument("--order", type=Path)
-    parser.add_argument("--rank", type=int)
+    parser.add_argument("--rank", type=int, help="left out: the scheduler's number of this task")
     arguments = parser.parse_args()
     if arguments.order is None:
         return converse()
     fields = json.loads(arguments.order.read_text(encoding="utf-8"))
-    order = Order.read({**fields, "rank": arguments.rank})
+    numbers = (os.environ.get(name) for name in ("SLURM_PROCID", "JOB_COMPLETION_INDEX"))
+    rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
+    order = Order.read({**fields, "rank": rank})
     try:
-        return run(order, Lease(stdin=False, orders=Path(order.folder) / "orders"))
+        return run(order, Lease(stdin=False))
     except OSError as error:
         sys.exit(f"dawnrun: node {order.rank}: {error}")
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from testbed_hosts import Hosts, why_not
 from testbed_place import Place
+from testbed_slurm import Slurm
+from testbed_slurm import why_not as why_no_slurm
 from worker_runs import tiny_data
 
 
@@ -32,3 +34,21 @@ def place(tmp_path: Path, hosts: Hosts) -> Iterator[Place]:
     place = Place(tmp_path, hosts)
     yield place
     place.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    if reason := why_no_slurm():
+        pytest.skip(reason)
+    hosts.boot()
+    with contextlib.ExitStack() as stack:
+        slurm = Slurm(hosts, tmp_path_factory.mktemp("slurm"))
+        stack.callback(slurm.down)
+        yield slurm
+
+
+@pytest.fixture
+def slurm(cluster: Slurm, place: Place) -> Iterator[Slurm]:
+    place.env |= cluster.env
+    yield cluster
+    cluster.clear()

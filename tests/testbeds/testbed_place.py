@@ -51,15 +51,24 @@ class Place:
             "device": "cpu",
             **values,
         }
-        text["env"] = {"PYTHONPATH": PATHS, "FAKE": fake, **values.get("env", {})}
+        text["env"] = {"PYTHONPATH": PATHS, **({"FAKE": fake} if fake else {}), **values.get("env", {})}
         with (self.folder / "site.yaml").open("w") as file:
             YAML().dump(text, file)
         return "site.yaml"
 
-    def start(self, *words: str, fake: bool = True) -> "subprocess.Popen[str]":
+    def slurm_site(self, *, fake: str = "", slurm: dict | None = None, **values: object) -> str:
+        """Write a site of two Slurm nodes with a process each."""
+        launcher = {"slurm": {"cpus_per_node": 2, "directory": str(TESTS.parent), **(slurm or {})}}
+        return self.site(fake=fake, launcher=launcher, **values)
+
+    def command(self, *words: str, fake: bool = True) -> list[str]:
+        """The command line, with the fake worker or the real one."""
         program = [str(TESTS / "fake_cli.py")] if fake else ["-m", "dawnrun"]
+        return [sys.executable, *program, *words]
+
+    def start(self, *words: str, fake: bool = True) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, *program, *words], cwd=self.folder, env=self.env, text=True, stdout=subprocess.PIPE,
+            self.command(*words, fake=fake), cwd=self.folder, env=self.env, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         self._started.append(process)
@@ -95,11 +104,11 @@ class Place:
 
     def on_host(self, number: int, word: str) -> list[int]:
         """Those on one host."""
-        space = os.readlink(f"/proc/{self.hosts.pid(number)}/ns/pid")
+        space = Path(f"/proc/{self.hosts.pid(number)}/ns/pid").readlink()
         found = []
         for pid in self.processes(word):
             with suppress(OSError):
-                if os.readlink(f"/proc/{pid}/ns/pid") == space:
+                if Path(f"/proc/{pid}/ns/pid").readlink() == space:
                     found.append(pid)
         return found
 
