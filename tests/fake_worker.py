@@ -88,6 +88,8 @@ def start() -> None:
     if HARM == "late" and str(RANK) == HARMED:
         time.sleep(14)
     (FOLDER / f"rank-{RANK:03d}.started").touch()
+    if RANK == 0:
+        (FOLDER / "environment.json").write_text(json.dumps(dict(os.environ)))
     print(f"fake worker {RANK} of {WORLD_SIZE} started", flush=True)
 
 

@@ -14,14 +14,16 @@ from dawnrun.cli.narrate import Narrator
 from dawnrun.cli.watch import Signals, Tail, Watch, open_screen
 from dawnrun.errors import DataError, DawnrunError, ExitCode, LaunchError, TrainError, UsageError
 from dawnrun.launch.base import Job, LaunchPlan
-from dawnrun.launch.local import LocalLauncher
+from dawnrun.launch.checks import data_folders
+from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.outcome import Failure, find_failures, last_lines, newest_checkpoint, read_node
+from dawnrun.launch.queue import held_by
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.events import EventLog
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.seal import write_seal
 from dawnrun.record.summary import RunSummary, summarize
-from dawnrun.text import duration
+from dawnrun.text import duration, plural
 
 MOST_LOGS = 4
 """Of so many ranks the last lines are shown when a run hangs."""
@@ -44,7 +46,7 @@ def job_of(run: RunDir, attempt: int, site: Site) -> Job:
 
 def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job) -> ExitCode:
     """Start an attempt, follow it to its end and say how it ended. Raises what made it fail."""
-    launcher = LocalLauncher()
+    launcher = open_launcher(job.site, data=data_folders(recipe, job.site), tell=say)
     plan = launcher.plan(job)
     job.logs.mkdir(parents=True, exist_ok=True)
     (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8")
@@ -54,9 +56,8 @@ def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job) -> ExitCode
         _log_start(log, plan)
         try:
             with open_screen() as screen:
-                screen.say(
-                    "starting " + ("1 process" if job.site.world_size == 1 else f"{job.site.world_size} processes")
-                )
+                nodes = f" on {job.site.nodes} nodes" if job.site.nodes > 1 else ""
+                screen.say(f"starting {plural(job.site.world_size, 'process', 'processes')}{nodes}")
                 launcher.submit(plan)
                 watch = Watch(job, launcher, narrator, screen, signals)
                 watch.follow(Tail(run.events_dir(attempt) / "trainer.jsonl"))
@@ -101,7 +102,9 @@ def conclude(run: RunDir, job: Job, finished: str | None, *, stopped_by: int | N
         interrupted = stopped_by == signal.SIGINT
         for failure in failures:
             say(f"while stopping: {failure}")
-        say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {_kept(run)}")
+        number = held_by(job.folder)
+        onward = f"job {number} is back in the queue and goes on by itself" if number else _kept(run)
+        say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {onward}")
         return ExitCode.INTERRUPTED if interrupted else ExitCode.PREEMPTED
     if not failures:
         node = read_node(job.folder)
@@ -113,9 +116,9 @@ def conclude(run: RunDir, job: Job, finished: str | None, *, stopped_by: int | N
 def failure_error(failures: Sequence[Failure], logs: Path, kept: str) -> DawnrunError:
     """The error of a failed job: the cause's last lines and consequences first, so that the cause is read last."""
     cause, *others = failures
-    log = logs / f"rank-{cause.rank:03d}.log"
-    if not log.exists():
-        log = logs / "node-0.log"
+    log = logs / f"rank-{cause.rank or 0:03d}.log"
+    if not log.exists() or cause.rank is None:
+        log = cause.log or logs / "node-0.log"
     lines = [f"the run failed; the last lines of {log}:", *(f"    {line}" for line in last_lines(log))]
     lines += [f"in consequence: {failure}" for failure in others]
     lines += [f"cause: {cause}", *([kept] if kept else [])]

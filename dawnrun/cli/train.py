@@ -11,11 +11,12 @@ import click
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
-from dawnrun.errors import ExitCode, LaunchError, UsageError
+from dawnrun.errors import ExitCode, LaunchError, TrainError, UsageError
 from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
-from dawnrun.launch.devices import Found, available_cores, find_device, resolve_site
-from dawnrun.launch.local import LocalLauncher
+from dawnrun.launch.choose import open_launcher
+from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.launch.outcome import is_running, newest_checkpoint
+from dawnrun.launch.queue import held_by
 from dawnrun.recipe.dump import differences, resolved_text
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schedule import Schedule
@@ -49,11 +50,15 @@ class Machine:
 
 def find_machine(site: Site, *, data_root: Path | None = None, run_root: Path | None = None) -> Machine:
     """Fill in what the site leaves open. LaunchError where this machine has not what it asks for."""
+    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
+    site = site.model_copy(update=roots)
+    if site.launcher.local is None:
+        site = remote_site(site)
+        return Machine(site=site, found=Found(device=site.device, count=site.world_size, how="on other machines"))
     if site.nodes != 1:
         raise LaunchError(f"site {site.name}: {site.nodes} nodes, but this launcher starts processes on one machine")
-    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
     found = find_device(site.device)
-    return Machine(site=resolve_site(site.model_copy(update=roots), found, available_cores()), found=found)
+    return Machine(site=resolve_site(site, found, available_cores()), found=found)
 
 
 def _check(document: Document[Recipe], site: Site) -> None:
@@ -63,7 +68,8 @@ def _check(document: Document[Recipe], site: Site) -> None:
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
-    check_data(data_folders(recipe, site))
+    if site.launcher.local is not None:
+        check_data(data_folders(recipe, site))
     check_output(site.run_root, recipe.checkpoint.keep)
 
 
@@ -75,7 +81,8 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     if provenance.changed:
         say(f"changed     {provenance.changed}")
     say(f"device      {site.device} ({machine.found.how})")
-    say(f"processes   {site.world_size}, with {plural(site.threads_per_process or 1, 'thread')} each")
+    threads = f"with {plural(site.threads_per_process, 'thread')} each" if site.threads_per_process else "sharing cores"
+    say(f"processes   {site.world_size} on {plural(site.nodes, 'node')}, {threads}")
     for index, phase in enumerate(recipe.phases):
         sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
         passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
@@ -132,7 +139,18 @@ def train(
 
 
 def _start(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None = None) -> ExitCode:
-    """A new attempt, with the recipe and site it uses in its folder."""
+    """A new attempt; after a failure further ones, as many as the site allows."""
+    for left in range(site.max_restarts, 0, -1):
+        try:
+            return _attempt(run, recipe, site, changes)
+        except TrainError as error:
+            say(str(error))
+            say(f"starting again; restarts left after this one: {left - 1}")
+    return _attempt(run, recipe, site, changes)
+
+
+def _attempt(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None) -> ExitCode:
+    """One attempt, with the recipe and site it uses in its folder."""
     attempt = run.new_attempt()
     folder = run.attempt_dir(attempt)
     (folder / "resolved.yaml").write_text(resolved_text(recipe), encoding="utf-8")
@@ -147,7 +165,12 @@ def _print_dry_run(recipe: Recipe, site: Site) -> None:
     run = RunDir(site.run_root / f"{recipe.name}-DATE-TIME-ID")
     for path, text in ((run.resolved_yaml, resolved_text(recipe)), (run.site_yaml, resolved_text(site))):
         say(f"# file {path}:\n{text}# end of {path}")
-    say(str(LocalLauncher().plan(job_of(run, 1, site))).rstrip("\n"))
+    _print_plan(recipe, run, 1, site)
+
+
+def _print_plan(recipe: Recipe, run: RunDir, attempt: int, site: Site) -> None:
+    launcher = open_launcher(site, data=data_folders(recipe, site), tell=say)
+    say(str(launcher.plan(job_of(run, attempt, site))).rstrip("\n"))
     say("# nothing was started (--dry-run)")
 
 
@@ -176,6 +199,11 @@ def resume(
         say(f"{run.path} is finished, nothing to resume: {result_text(summary)}")
         return ExitCode.OK
     newest = max(run.attempts(), default=0)
+    number = held_by(run.attempt_dir(newest)) if newest else None
+    if number:
+        raise UsageError(
+            f"{run.path}: job {number} of Slurm still holds it; stop it with: dawnrun jobs stop {run.path}"
+        )
     if newest and is_running(run.attempt_dir(newest), run.events_dir(newest) / "trainer.jsonl"):
         raise UsageError(f"{run.path}: attempt {newest} is still running; stop it before the run is resumed")
     before = newest_document(run, "resolved.yaml", Recipe)
@@ -191,8 +219,7 @@ def resume(
     _check(document, machine.site)
     _print_choices(document.value, machine, document.source)
     if dry_run:
-        say(str(LocalLauncher().plan(job_of(run, newest + 1, machine.site))).rstrip("\n"))
-        say("# nothing was started (--dry-run)")
+        _print_plan(document.value, run, newest + 1, machine.site)
         return ExitCode.OK
     say(f"run         {run.path}, attempt {newest + 1}, from {newest_checkpoint(run.checkpoints) or 'the start'}")
     return _start(run, document.value, machine.site, changes)

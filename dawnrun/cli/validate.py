@@ -39,6 +39,10 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
     run, checkpoint = find_checkpoint(path.absolute())
     recipe = newest_document(run, "resolved.yaml", Recipe).value
     site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
+    if site.launcher.local is None:
+        if site_name:
+            raise UsageError(f"site {site.name}: a validation runs on this machine; name a site with launcher: local")
+        site = Site(data_root=site.data_root)
     site = find_machine(site, data_root=data_root).site
     check_data(data_folders(recipe, site))
     code, text = measure(checkpoint, recipe, site, image_size=image_size)

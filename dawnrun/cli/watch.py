@@ -169,12 +169,13 @@ class Watch:
         self._job, self._launcher, self._narrator = job, launcher, narrator
         self._screen, self._signals = screen, signals
         self._named_at = 0.0
-        self._stopping = False
+        self._stopping = self._queued = False
         self.hung = False
 
     def follow(self, tail: Tail) -> JobStatus:
         """Show events and obey signals until the job has ended."""
-        while self._launcher.status() is JobStatus.RUNNING:
+        while (status := self._launcher.status()) in (JobStatus.QUEUED, JobStatus.RUNNING):
+            self._note_queue(status)
             self._read(tail)
             self._obey()
             self._look_for_silence()
@@ -182,6 +183,16 @@ class Watch:
             time.sleep(POLL_S)
         self._read(tail)
         return self._launcher.status()
+
+    def _note_queue(self, status: JobStatus) -> None:
+        """Say once that the job waits; waiting is no hang."""
+        if status is JobStatus.QUEUED:
+            self._narrator.moved = time.monotonic()
+            if not self._queued:
+                self._screen.say("in the queue")
+        elif self._queued:
+            self._screen.say("the job has started")
+        self._queued = status is JobStatus.QUEUED
 
     def _read(self, tail: Tail) -> None:
         for event in tail.read():

@@ -29,10 +29,14 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchPlan:
-    """What would be started: files to be written, commands, variables added to the environment, remarks."""
+    """What would be started: files to be written, commands, variables added to the environment, remarks.
+
+    `inputs`: for each command the file that its standard input begins with, followed by a beat; empty: none has one.
+    """
 
     commands: tuple[tuple[str, ...], ...]
     files: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -41,9 +45,17 @@ class LaunchPlan:
         lines = [f"# {note}" for note in self.notes]
         for name, text in self.files.items():
             lines += [f"# file {name}:", text.rstrip("\n"), f"# end of {name}"]
+        if self.inputs:
+            lines += ["# each command beats: without a line a second the host ends its part"]
+            return "\n".join([*lines, *map(_fed, self.commands, self.inputs), "wait"]) + "\n"
         lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted(self.env.items())]
         lines += [shlex.join(command) for command in self.commands]
         return "\n".join(lines) + "\n"
+
+
+def _fed(command: tuple[str, ...], file: str) -> str:
+    """A shell line that feeds a file and a beat to a command, until the command has ended."""
+    return f"{{ cat {shlex.quote(file)}; while sleep 1 && echo; do :; done; }} | {shlex.join(command)} &"
 
 
 class JobStatus(StrEnum):
@@ -74,4 +86,8 @@ class Launcher(Protocol):
 
     def cancel(self, how: StopHow = "save") -> None:
         """Ask for its end; returns at once."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it; a job that lives by this process is stopped and waited for."""
         ...

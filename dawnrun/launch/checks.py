@@ -40,11 +40,16 @@ def check_import(document: Document[Recipe]) -> None:
 
 def check_data(folders: Mapping[str, Path]) -> None:
     """Every folder holds train/ and val/ with a class folder in each; DataError names what is missing, all at once."""
-    problems = [problem for name, folder in folders.items() for problem in _problems(name, folder)]
+    problems = data_problems(folders)
     if problems:
         raise DataError(
             "\n".join([*problems, "nothing was started; --data-root or data_root in the site says where data are"])
         )
+
+
+def data_problems(folders: Mapping[str, Path]) -> list[str]:
+    """One line for each folder that is missing or holds no data set."""
+    return [problem for name, folder in folders.items() for problem in _problems(name, folder)]
 
 
 def _problems(name: str, folder: Path) -> list[str]:

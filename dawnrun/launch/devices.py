@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dawnrun.errors import LaunchError
+from dawnrun.errors import LaunchError, UsageError
 from dawnrun.recipe.schema import Site
 
 DEVICE_NODES = ("nvidia[0-9]*", "kfd", "accel*", "accel/accel*", "dri/renderD*", "davinci[0-9]*", "habanalabs*")
@@ -81,6 +81,22 @@ def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
         return cores
 
 
+def remote_site(site: Site) -> Site:
+    """A site on other machines with absolute folders. UsageError where it leaves open what only they could tell."""
+    if site.processes_per_node == "auto":
+        raise UsageError(
+            f"site {site.name}: say processes_per_node; how many devices its nodes have cannot be seen from here"
+        )
+    return site.model_copy(update=_roots(site))
+
+
+def _roots(site: Site) -> dict[str, Path]:
+    return {
+        "data_root": site.data_root.expanduser().absolute(),
+        "run_root": site.run_root.expanduser().absolute(),
+    }
+
+
 def resolve_site(site: Site, found: Found, cores: int) -> Site:
     """The site with nothing left to `auto`, and absolute folders."""
     auto = site.processes_per_node == "auto"
@@ -93,7 +109,6 @@ def resolve_site(site: Site, found: Found, cores: int) -> Site:
             "device": found.device,
             "processes_per_node": processes,
             "threads_per_process": site.threads_per_process or max(1, cores // processes),
-            "data_root": site.data_root.expanduser().absolute(),
-            "run_root": site.run_root.expanduser().absolute(),
+            **_roots(site),
         }
     )

@@ -3,7 +3,8 @@
     python -m dawnrun.launch.guard --record FILE --output FILE --grace-s S -- COMMAND...
 
 Its standard input is the launcher's lease: the end of that stream stops the job, so a launcher that dies takes the job
-with it. SIGTERM (or SIGINT, SIGHUP) asks the workers to save and end, and after the grace kills what is left; a second
+with it; where the lease is a matter of time, so does silence on it. A line `save`, `now` or `stacks` on it is an order.
+So is the text of a file `orders` beside the record, for who has no line to the guard. SIGTERM (or SIGINT, SIGHUP) asks the workers to save and end, and after the grace kills what is left; a second
 one kills at once. SIGUSR1 makes the workers print their stacks (faulthandler) and end. As "child subreaper" the guard
 inherits every orphan of the job, so nothing escapes it. FILE of `--record` says who runs, and at the end how it ended.
 """
@@ -19,8 +20,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +30,10 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 POLL_S = 0.1
 STACKS_S = 5.0
 """Time for the workers to print their stacks before they are killed."""
+CUT_GRACE_S = 4.0
+"""Time for the workers of a node that is cut off."""
+LOOK_S = 1.0
+"""Between two looks at the file of orders, which may lie on a slow disk."""
 KILL_LIMIT_S = 20.0
 """A process that ignores SIGKILL for so long sits in the kernel; waiting longer helps nobody."""
 
@@ -79,14 +85,41 @@ def _die_with_guard() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """What a guard hears from its launcher.
+
+    `hold_s`: silence after which standard input counts as cut, None: never. `stdin`: whether there is one at all.
+    `beat`: called about every 0.1 s.
+    """
+
+    stdin: bool = True
+    hold_s: float | None = None
+    beat: Callable[[], None] = lambda: None
+
+
+ORDERS = {b"save": signal.SIGTERM, b"stacks": signal.SIGUSR1}
+LOCAL_LEASE = Lease()
+
+
 class Guard:
     """One command from its start to the end of its last process."""
 
-    def __init__(self, command: Sequence[str], *, record: Path, output: Path, grace_s: float) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        record: Path,
+        output: Path,
+        grace_s: float,
+        env: Mapping[str, str] | None = None,
+        lease: Lease = LOCAL_LEASE,
+    ) -> None:
         """`output` gets what the command prints; `record` is rewritten whole at start and end."""
-        self._record, self._grace_s = record, grace_s
+        self._record, self._grace_s, self._lease = record, grace_s, lease
+        self._heard, self._looked, self._line = time.monotonic(), 0.0, b""
         self._signals: list[int] = []
-        self._lease_open = True
+        self._lease_open = lease.stdin
         self._reason: str | None = None
         self._deadline: float | None = None
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -94,7 +127,7 @@ class Guard:
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # printing stacks must not leave core files
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, lambda number, _: self._signals.append(number))
-        self._facts = {
+        self._facts: dict[str, object] = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
@@ -108,6 +141,7 @@ class Guard:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
+                env=env,
                 start_new_session=True,
                 preexec_fn=_die_with_guard,  # safe: this process has one thread
             )
@@ -132,12 +166,40 @@ class Guard:
             )
         return 1 if code is None else code if code >= 0 else 128 - code
 
+    @property
+    def record(self) -> Mapping[str, object]:
+        """What the record says."""
+        return self._facts
+
     def _look_at_lease(self) -> None:
-        """Wait a moment, or until the launcher is gone."""
+        """Wait a moment, or until there is an order or the launcher is gone."""
         ready, _, _ = select.select([0] if self._lease_open else [], [], [], POLL_S)
-        if ready and not os.read(0, 4096):
+        self._lease.beat()
+        now = time.monotonic()
+        if ready:
+            heard = os.read(0, 4096)
+            self._heard = now
+            if not heard:
+                self._lease_open = False
+                self._stop("lost", self._grace_s)
+            *lines, self._line = (self._line + heard).split(b"\n")
+            for line in lines:
+                self._order(line.strip())
+        elif self._lease_open and self._lease.hold_s is not None and now - self._heard > self._lease.hold_s:
+            # Cut off: the other nodes do not answer either, so the workers cannot agree to save.
             self._lease_open = False
-            self._stop("lost")
+            self._stop("lost", min(self._grace_s, CUT_GRACE_S))
+        if now - self._looked > LOOK_S:
+            self._looked = now
+            with suppress(OSError):
+                self._order(self._record.with_name("orders").read_bytes().strip())
+
+    def _order(self, order: bytes) -> None:
+        if order == b"now":
+            self._reason = self._reason or "interrupted"
+            self._deadline = time.monotonic()
+        elif order in ORDERS and self._reason is None:
+            self._obey(ORDERS[order])
 
     def _obey(self, number: int) -> None:
         if number == signal.SIGUSR1:
@@ -145,14 +207,14 @@ class Guard:
             self._deadline = time.monotonic() + STACKS_S
             self._signal_workers(signal.SIGABRT)
         elif self._reason is None:
-            self._stop("interrupted")
+            self._stop("interrupted", self._grace_s)
         else:
             self._deadline = time.monotonic()
 
-    def _stop(self, reason: str) -> None:
+    def _stop(self, reason: str, grace_s: float) -> None:
         if self._reason is None:
             self._reason = reason
-            self._deadline = time.monotonic() + self._grace_s
+            self._deadline = time.monotonic() + grace_s
             self._signal_workers(signal.SIGTERM)
 
     def _signal_workers(self, number: int) -> None:
@@ -163,8 +225,9 @@ class Guard:
                 os.kill(pid, number)
 
     def _write(self, **more: object) -> None:
+        self._facts |= more
         aside = self._record.with_name(f".{self._record.name}.new")
-        aside.write_text(json.dumps({**self._facts, **more}) + "\n", encoding="utf-8")
+        aside.write_text(json.dumps(self._facts) + "\n", encoding="utf-8")
         aside.replace(self._record)
 
 

@@ -27,9 +27,12 @@ ENDED_BY_OTHERS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """One process that failed. `time` in seconds since 1970; step and epoch as in the event log."""
+    """One process that failed. `time` in seconds since 1970; step and epoch as in the event log.
 
-    rank: int
+    `rank` None: an agent or a whole host; `log`: where it printed, if that is not the rank's own log.
+    """
+
+    rank: int | None
     host: str
     pid: int | None
     time: float
@@ -38,12 +41,14 @@ class Failure:
     step: int | None = None
     epoch: int | None = None
     exit_code: int = ExitCode.TRAIN
+    log: Path | None = None
 
     def __str__(self) -> str:
         """`rank 1 on HOST: ValueError: ...`, the message's first line alone."""
         first = (self.message.strip().splitlines() or [""])[0]
         where = f" at step {self.step}" if self.step is not None else ""
-        return f"rank {self.rank} on {self.host}{where}: {self.error}{': ' if first else ''}{first}"
+        who = f"rank {self.rank} on {self.host}" if self.rank is not None else f"host {self.host}"
+        return f"{who}{where}: {self.error}{': ' if first else ''}{first}"
 
 
 def read_failures(folder: Path) -> list[Failure]:
@@ -53,7 +58,7 @@ def read_failures(folder: Path) -> list[Failure]:
         rank = int(path.stem.rpartition("-")[2])
         with suppress(OSError):
             failures.append(_parse(rank, path.read_text(encoding="utf-8", errors="replace"), path.stat().st_mtime))
-    return sorted(failures, key=lambda failure: (failure.time, failure.rank))
+    return sorted(failures, key=lambda failure: (failure.time, failure.rank or 0))
 
 
 def _parse(rank: int, text: str, written: float) -> Failure:
@@ -83,33 +88,75 @@ def _seconds(moment: Any, default: float) -> float:
         return default
 
 
-def read_node(folder: Path) -> Mapping[str, Any]:
-    """The guard's record of this job, empty if there is none yet."""
+def read_node(folder: Path, node: int = 0) -> Mapping[str, Any]:
+    """A guard's record of this job, empty if there is none yet."""
     try:
-        return dict(json.loads((folder / "node-0.json").read_text(encoding="utf-8")))
+        return dict(json.loads((folder / f"node-{node}.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return {}
 
 
-def find_failures(folder: Path, logs: Path) -> list[Failure]:
-    """Every failure that is known, the cause first.
+def read_losses(folder: Path) -> list[Failure]:
+    """The hosts that the launcher heard nothing more of, the earliest first."""
+    losses = []
+    for path in folder.glob("lost-node-*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            host, moment, message = str(fields["host"]), float(fields["time"]), str(fields["message"])
+            losses.append(Failure(rank=None, host=host, pid=None, time=moment, error="lost", message=message))
+    return sorted(losses, key=lambda loss: loss.time)
 
-    A worker that a signal killed could not write: the guard or torchrun's agent saw it, and it comes before what the
-    others met in consequence.
+
+def find_failures(folder: Path, logs: Path) -> list[Failure]:
+    """Every failure that is known on any node, the cause first.
+
+    A worker that a signal killed could not write: a guard or torchrun's agent saw it, and it comes before what the
+    others met in consequence. So does a host that is gone.
     """
     written = read_failures(folder)
     ranks = {failure.rank for failure in written}
-    node = read_node(folder)
-    seen = _agent_failures(logs / "node-0.log", node) if (logs / "node-0.log").exists() else _own_failure(node)
-    unreported = [(rank, code, pid) for rank, code, pid in seen if rank not in ranks]
-    killed = [item for item in unreported if item[1] < 0 and -item[1] not in ENDED_BY_OTHERS]
-    silent = killed if killed or written else unreported
-    first = written[0].time if written else time.time()
-    return [_silent_failure(*item, node=node, before=first) for item in silent] + written
+    traces = {path.stem[5:] for path in (*folder.glob("node-*.json"), *logs.glob("node-*.log"))}
+    nodes = sorted(int(trace) for trace in traces if trace.isdecimal())
+    seen = [(number, *item) for number in nodes for item in _seen_by_guard(folder, logs, number)]
+    unreported = [item for item in seen if item[1] is None or item[1] not in ranks]
+    killed = [item for item in unreported if item[2] < 0 and -item[2] not in ENDED_BY_OTHERS]
+    losses = read_losses(folder)
+    silent = killed if killed or written or losses else unreported
+    first = min([failure.time for failure in (*written, *losses)], default=time.time())
+    return [
+        # A guard that was killed is a host that is lost too; what a worker met alone comes first.
+        *(_silent_failure(rank, code, pid, node=read_node(folder, number), before=first, log=_node_log(logs, number))
+          for number, rank, code, pid in silent),
+        *losses,
+        *written,
+    ]  # fmt: skip
 
 
-def _own_failure(node: Mapping[str, Any]) -> list[tuple[int, int, int | None]]:
-    """Rank, exit code and pid of the only process, if it ended badly."""
+def _node_log(logs: Path, number: int) -> Path | None:
+    log = logs / f"node-{number}.log"
+    return log if log.exists() else None
+
+
+Seen = tuple[int | None, int, int | None]
+"""Rank (None: the agent itself), exit code (negative: a signal) and pid."""
+
+
+def _seen_by_guard(folder: Path, logs: Path, number: int) -> list[Seen]:
+    """What ended badly on a node: workers that torchrun's agent reports, else the agent, or the only process."""
+    node, log = read_node(folder, number), _node_log(logs, number)
+    if node.get("reason") in ("lost", "interrupted") and node.get("signal"):
+        return []  # the guard itself ended it
+    own = _own_failure(node)
+    if log is None:
+        return own
+    blocks = AGENT_BLOCK.findall(log.read_text(encoding="utf-8", errors="replace"))
+    found: list[Seen] = [(int(rank), int(code), int(pid)) for rank, code, pid in blocks]
+    bad = [item for item in dict.fromkeys(found) if item[1] not in ENDED_WELL]
+    return bad if found else [(None, code, pid) for _, code, pid in own]
+
+
+def _own_failure(node: Mapping[str, Any]) -> list[Seen]:
+    """The command of a guard, if it ended badly."""
     if node.get("signal"):
         return [(0, -signal.Signals[node["signal"]].value, None)]
     code = node.get("exit_code")
@@ -120,24 +167,27 @@ ENDED_WELL = (ExitCode.OK, ExitCode.BELOW_TARGET, ExitCode.PREEMPTED, ExitCode.I
 """Exit codes of a worker that did what it should."""
 
 
-def _agent_failures(log: Path, node: Mapping[str, Any]) -> list[tuple[int, int, int | None]]:
-    """The same for each worker that torchrun's agent reports, or for the agent itself if it could not."""
-    blocks = AGENT_BLOCK.findall(log.read_text(encoding="utf-8", errors="replace"))
-    found: list[tuple[int, int, int | None]] = [(int(rank), int(code), int(pid)) for rank, code, pid in blocks]
-    bad = [item for item in dict.fromkeys(found) if item[1] not in ENDED_WELL]
-    return bad if found else _own_failure(node)
-
-
-def _silent_failure(rank: int, code: int, pid: int | None, *, node: Mapping[str, Any], before: float) -> Failure:
+def _silent_failure(
+    rank: int | None, code: int, pid: int | None, *, node: Mapping[str, Any], before: float, log: Path | None
+) -> Failure:
     host = str(node.get("host") or socket.gethostname())
     if code < 0:
         name = signal.Signals(-code).name
         hint = "; the kernel does this when memory runs out" if name == "SIGKILL" else ""
-        return Failure(rank=rank, host=host, pid=pid, time=before, error=name, message=f"ended by signal {-code}{hint}")
+        who = "the agent was " if rank is None else ""
+        message = f"{who}ended by signal {-code}{hint}"
+        return Failure(rank=rank, host=host, pid=pid, time=before, error=name, message=message, log=log)
     message = f"ended with exit code {code} and no report of its own"
     known = code in set(ExitCode) and code != ExitCode.BUG
     return Failure(
-        rank=rank, host=host, pid=pid, time=before, error="exited", message=message, exit_code=code if known else 5
+        rank=rank,
+        host=host,
+        pid=pid,
+        time=before,
+        error="exited",
+        message=message,
+        exit_code=code if known else 5,
+        log=log,
     )
 
 
@@ -156,7 +206,7 @@ def last_lines(log: Path, limit: int = LAST_LINES) -> Sequence[str]:
 def is_running(folder: Path, trainer_log: Path) -> bool:
     """Whether an attempt still runs: by its guard on this host, by the age of its event log on another."""
     node = read_node(folder)
-    if not node or node.get("ended"):
+    if not node or node.get("ended") or _ended_for_launcher(trainer_log.with_name("launcher.jsonl")):
         return False
     if node.get("host") == socket.gethostname():
         ticks = node.get("start_ticks")
@@ -164,6 +214,11 @@ def is_running(folder: Path, trainer_log: Path) -> bool:
     with suppress(OSError):
         return time.time() - trainer_log.stat().st_mtime < FOREIGN_HOST_QUIET_S
     return False
+
+
+def _ended_for_launcher(log: Path) -> bool:
+    """Whether the launcher saw the end, or waited until the lease of a lost host had run out."""
+    return any('"kind":"launch.ended"' in line.replace(" ", "") for line in last_lines(log, 1))
 
 
 def newest_checkpoint(checkpoints: Path) -> Path | None:

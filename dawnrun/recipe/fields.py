@@ -17,6 +17,10 @@ def _whole(value: Any) -> Any:
 Rgb = tuple[float, float, float]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 Natural = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Word = Annotated[str, Field(pattern=r"^[^-\x00-\x20\x7f][^\x00-\x1f\x7f]*$")]
+"""Text for a program's argument: one line, and never taken for an option."""
+Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""Text of one line."""
 Percent = Annotated[float, Field(gt=0, le=100)]
 
 

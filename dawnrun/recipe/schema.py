@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Percent, Positive, Rgb
+from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Percent, Positive, Rgb, Word
+from dawnrun.recipe.launchers import Launcher, Local
 from dawnrun.recipe.method import Average, Loss, Model, Optimizer
 from dawnrun.recipe.pieces import AnyCurve, Curve
 
@@ -198,23 +199,6 @@ class Recipe(Part):
         )
 
 
-class Local(Part):
-    """Processes on the machine that the command runs on."""
-
-
-class Launcher(Part):
-    """How processes are started; exactly one."""
-
-    local: Local | None = Field(None, description="processes on this machine: `{}`")
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        """One way of starting processes must be named."""
-        if len([name for name in type(self).model_fields if getattr(self, name) is not None]) != 1:
-            raise ValueError(f"name exactly one of: {', '.join(type(self).model_fields)}; for example local: {{}}")
-        return self
-
-
 class Site(Part):
     """What the recipe is trained on."""
 
@@ -230,11 +214,28 @@ class Site(Part):
     threads_per_process: Positive | None = Field(
         None, description="CPU threads of each process; left out: the machine's cores over its processes"
     )
+    engine: tuple[str, ...] = Field(
+        (), description="program that starts the processes of a node, with torchrun's arguments; left out: torchrun"
+    )
+    interface: Word | None = Field(
+        None, description="network interface between the nodes; left out: the one on the route to the first node"
+    )
+    max_restarts: Natural = Field(0, description="new attempts that are started by themselves after a failure")
     comm_timeout_s: float = Field(120, gt=0, description="seconds before a collective operation is given up")
     hang_timeout_s: float = Field(300, gt=0, description="seconds without a step before the run is ended")
     data_root: Path = Field(Path("data"), description="folder of the data sets; relative: to the current folder")
     run_root: Path = Field(Path("runs"), description="folder that run directories are made in")
     env: Mapping[str, str] = Field({}, description="environment variables set for every process")
+
+    @model_validator(mode="after")
+    def _hosts_for_every_node(self) -> Self:
+        """The nodes of an ssh site are its hosts, or the first of them if the site says so."""
+        hosts = self.launcher.ssh.host_names() if self.launcher.ssh else ()
+        if hosts and (self.nodes > len(hosts) or ("nodes" not in self.model_fields_set and len(hosts) > 1)):
+            raise ValueError(
+                f"nodes is {self.nodes}, but ssh.hosts lists {len(hosts)}; say nodes: {len(hosts)} or fewer"
+            )
+        return self
 
     @property
     def world_size(self) -> int:

@@ -1,0 +1,84 @@
+"""What a node tells of itself before a job is started on it; torch is not imported for it."""
+
+import hashlib
+import os
+import platform
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import dawnrun
+from dawnrun.launch.devices import available_cores, hints
+from dawnrun.launch.network import interfaces
+
+EQUAL = ("dawnrun", "code", "python", "torch", "torchvision")
+"""Facts that must be the same on every node."""
+
+
+def code_sha256(package: Path | None = None) -> str:
+    """Fingerprint of dawnrun's own source."""
+    package = package or Path(dawnrun.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def versions() -> dict[str, str]:
+    """The facts of `EQUAL`."""
+    found = {"dawnrun": dawnrun.__version__, "code": code_sha256(), "python": platform.python_version()}
+    return found | {name: _version(name) for name in ("torch", "torchvision")}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def node_facts(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that is checked before a start.
+
+    `question`: `nonce`, a file that only a shared run root has; `data`, data set -> folder; `run_root`.
+    """
+    return {
+        **versions(),
+        "executable": sys.executable,
+        "host": socket.gethostname(),
+        "time": time.time(),
+        "cores": available_cores(),
+        "devices": len(hints()),
+        "interfaces": interfaces(),
+        # "CLIENT PORT SERVER PORT": the address by which the launcher reached this machine.
+        "ssh_address": os.environ.get("SSH_CONNECTION", "   ").split(" ")[2],
+        "shm_bytes": _free("/dev/shm"),  # noqa: S108 - asked for its size alone
+        "free_bytes": _free(question["run_root"]),
+        "nonce": _read(Path(question["nonce"])),
+        "data": _data_problems({name: Path(folder) for name, folder in question.get("data", {}).items()}),
+    }
+
+
+def _free(path: str) -> int | None:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _data_problems(folders: Mapping[str, Path]) -> list[str]:
+    from dawnrun.launch.checks import data_problems
+
+    return data_problems(folders)

@@ -1,0 +1,205 @@
+"""One node of a job on several: answers the launcher's questions, then guards its part of the job.
+
+    python -m dawnrun.launch.node                          over ssh, a conversation in lines of JSON
+    python -m dawnrun.launch.node --order FILE [--rank N]  under a scheduler, where nobody asks
+
+Lines to the launcher begin with `@dawnrun `, so that whatever a login shell prints is passed over. Questions are
+`{"facts": ...}` and `{"reach": ...}`; `{"order": ...}` ends them, and from then on every line is the lease of the guard.
+"""
+
+import argparse
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from dawnrun.launch.devices import available_cores
+from dawnrun.launch.facts import node_facts
+from dawnrun.launch.guard import Guard, Lease
+from dawnrun.launch.local import clean_environment, worker_environment
+from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, own_address, reach, resolve
+
+MARK = "@dawnrun "
+BEAT_S = 1.0
+HOLD_S = 10.0
+"""Silence after which either side takes the other for gone."""
+JOIN_S = 120
+"""Time for all agents to meet; their start may be a slow import from a shared disk."""
+EXIT_PREEMPTED = 75
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """One node's part of a job. `address` and `port`: where the agents meet, on node 0; a name is looked up here."""
+
+    rank: int
+    nodes: int
+    processes: int
+    rendezvous: str
+    address: str
+    port: int
+    folder: str
+    logs: str
+    command: tuple[str, ...]
+    device: str
+    grace_s: float
+    threads: int | None = None
+    interface: str | None = None
+    engine: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Self:
+        """From what `text` wrote."""
+        return cls(**{**fields, "command": tuple(fields["command"]), "engine": tuple(fields["engine"])})
+
+
+def where(order: Order) -> tuple[str, str, str]:
+    """The rendezvous address, this node's own, and the interface that holds that. Raises OSError, with what to do."""
+    found = interfaces()
+    address = resolve(order.address)
+    if order.interface is not None:
+        if not found.get(order.interface):
+            raise OSError(f"interface {order.interface}: not here, or without an address; there are {', '.join(found)}")
+        own = found[order.interface][0]
+        return (own if order.rank == 0 else address), own, order.interface
+    own = address if order.rank == 0 else own_address(address)
+    name = interface_of(own, found)
+    if name is None or (order.nodes > 1 and is_loopback(own)):
+        what = "is the loopback" if name else "belongs to no interface here"
+        raise OSError(f"{own}, on the way to {address}, {what}; name `interface` in the site")
+    return address, own, name
+
+
+def agent_command(order: Order, address: str, own: str) -> tuple[str, ...]:
+    """The elastic agent's command line with the program it starts."""
+    host = f"[{address}]" if ":" in address else address
+    is_host = "true" if order.rank == 0 else "false"
+    return (
+        *(order.engine or (sys.executable, "-u", "-m", "torch.distributed.run")),
+        f"--nnodes={order.nodes}",
+        f"--nproc-per-node={order.processes}",
+        "--max-restarts=0",
+        "--rdzv-backend=c10d",
+        f"--rdzv-endpoint={host}:{order.port}",
+        f"--rdzv-id={order.rendezvous}",
+        f"--rdzv-conf=is_host={is_host},join_timeout={JOIN_S},read_timeout={JOIN_S}",
+        f"--local-addr={own}",
+        f"--log-dir={order.logs}/torchrun-{order.rank}",
+        *order.command,
+    )
+
+
+def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[str, str]:
+    """The agent's environment: this node's, without an outer job's, then ours, then the user's."""
+    threads = order.threads or max(1, available_cores() // order.processes)
+    ours = worker_environment(device=order.device, threads=threads)
+    ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
+    # "=": this name alone, where NCCL would take every name that begins with it.
+    ours["NCCL_SOCKET_IFNAME"] = f"={interface}"
+    return {**clean_environment(outer), **ours, **order.env}
+
+
+def run(order: Order, lease: Lease) -> int:
+    """Guard this node's agent to its end; 75 if the run was stopped after saving."""
+    address, own, interface = where(order)
+    folder = Path(order.folder)
+    guard = Guard(
+        agent_command(order, address, own),
+        record=folder / f"node-{order.rank}.json",
+        output=Path(order.logs) / f"node-{order.rank}.log",
+        grace_s=order.grace_s,
+        env=environment(order, interface, os.environ),
+        lease=lease,
+    )
+    code = guard.run()
+    tell({"ended": guard.record})
+    with suppress(OSError, ValueError):
+        if json.loads((folder / "outcome.json").read_text(encoding="utf-8"))["reason"] == "preempted":
+            return EXIT_PREEMPTED
+    return code
+
+
+def tell(answer: Mapping[str, Any]) -> None:
+    """A line to the launcher, which may be gone."""
+    with suppress(OSError):
+        os.write(1, f"{MARK}{json.dumps(answer, default=str)}\n".encode())
+
+
+def converse() -> int:
+    """Answer questions until there is an order, and carry it out."""
+    port = HeldPort(listen=True)
+    while line := _line():
+        question = json.loads(line)
+        try:
+            if "facts" in question:
+                tell({"facts": {**node_facts(question["facts"]), "port": port.number}})
+            elif "reach" in question:
+                reach(*question["reach"])
+                tell({"reach": own_address(question["reach"][0])})
+            elif "order" in question:
+                order = Order.read(question["order"])
+                port.hold() if order.port == port.number and order.rank == 0 else port.close()
+                return run(order, Lease(hold_s=HOLD_S, beat=Beat()))
+        except OSError as error:
+            tell({"error": str(error)})
+    return 0
+
+
+def _line() -> bytes:
+    """A line of standard input; unbuffered, because what follows an order is for the guard."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not select.select([0], [], [], JOIN_S)[0]:
+            return b""  # the launcher is cut off before the job has begun
+        byte = os.read(0, 1)
+        if not byte:
+            return b""
+        line += byte
+    return line if line.strip() else _line()
+
+
+class Beat:
+    """Tells the launcher about once a second that this node lives."""
+
+    def __init__(self) -> None:
+        """The first beat comes at once."""
+        self._last = -BEAT_S
+
+    def __call__(self) -> None:
+        """Beat, if it is time."""
+        if time.monotonic() - self._last >= BEAT_S:
+            self._last = time.monotonic()
+            tell({})
+
+
+def main() -> int:
+    """Read the arguments and be a node."""
+    parser = argparse.ArgumentParser(prog="python -m dawnrun.launch.node", description=__doc__)
+    parser.add_argument("--order", type=Path)
+    parser.add_argument("--rank", type=int, help="left out: the scheduler's number of this task")
+    arguments = parser.parse_args()
+    if arguments.order is None:
+        return converse()
+    fields = json.loads(arguments.order.read_text(encoding="utf-8"))
+    numbers = (os.environ.get(name) for name in ("SLURM_PROCID", "JOB_COMPLETION_INDEX"))
+    rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
+    order = Order.read({**fields, "rank": rank})
+    try:
+        return run(order, Lease(stdin=False))
+    except OSError as error:
+        sys.exit(f"dawnrun: node {order.rank}: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""What Slurm's queue says of a job, without accounting; from squeue, whose `-o` is the same in all versions."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dawnrun.launch.base import JobStatus
+from dawnrun.launch.outcome import read_node
+
+ASK_LIMIT_S = 20.0
+STATES = {
+    "PENDING": JobStatus.QUEUED,
+    "CONFIGURING": JobStatus.QUEUED,
+    "REQUEUED": JobStatus.QUEUED,
+    "REQUEUE_HOLD": JobStatus.QUEUED,
+    "REQUEUE_FED": JobStatus.QUEUED,
+    "SPECIAL_EXIT": JobStatus.QUEUED,
+    "RUNNING": JobStatus.RUNNING,
+    "COMPLETING": JobStatus.RUNNING,
+    "STAGE_OUT": JobStatus.RUNNING,
+    "SUSPENDED": JobStatus.RUNNING,
+    "STOPPED": JobStatus.RUNNING,
+    "SIGNALING": JobStatus.RUNNING,
+    "RESIZING": JobStatus.RUNNING,
+    "COMPLETED": JobStatus.SUCCEEDED,
+    "CANCELLED": JobStatus.CANCELLED,
+    "PREEMPTED": JobStatus.CANCELLED,
+}
+"""Slurm's states; every other one is a failure."""
+
+
+def held_by(folder: Path) -> str | None:
+    """Number of the job that an attempt waits or runs in, or goes on in by itself; None if there is none."""
+    try:
+        number = str(json.loads((folder / "job.json").read_text(encoding="utf-8"))["slurm"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return number if job_status(number, folder) in (JobStatus.QUEUED, JobStatus.RUNNING) else None
+
+
+def job_status(number: str, folder: Path, run: Callable[..., Any] = subprocess.run) -> JobStatus | None:
+    """A job's state without accounting; None if Slurm does not answer."""
+    try:
+        words = ["squeue", "-h", "-j", number, "-t", "all", "-o", "%T"]
+        done = run(words, capture_output=True, text=True, timeout=ASK_LIMIT_S, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    states = done.stdout.split()
+    if states:
+        return STATES.get(states[0], JobStatus.FAILED)
+    if done.returncode and "invalid job id" not in done.stderr.lower():
+        return None
+    # Slurm forgets a job some minutes after its end.
+    record = read_node(folder)
+    return JobStatus.SUCCEEDED if record.get("exit_code") == 0 else JobStatus.FAILED

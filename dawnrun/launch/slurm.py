@@ -1,0 +1,197 @@
+"""Runs a job under Slurm: a batch script that is submitted, or a step of the allocation that this process is in."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dawnrun import __version__
+from dawnrun.errors import LaunchError
+from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow
+from dawnrun.launch.batch import meet
+from dawnrun.launch.node import EXIT_PREEMPTED, Order
+from dawnrun.launch.outcome import read_node
+from dawnrun.launch.queue import ASK_LIMIT_S, job_status
+from dawnrun.recipe.launchers import Slurm
+
+GRACE_S = 20.0
+"""Less than Slurm's KillWait (30 s) less its margin: the workers must have ended before Slurm kills them."""
+ASK_EVERY_S = 2.0
+
+
+def order_of(job: Job) -> Order:
+    """The order of every node, its rendezvous still open."""
+    site = job.site
+    return Order(
+        rank=0,
+        nodes=site.nodes,
+        processes=site.world_size // site.nodes,
+        rendezvous=job.folder.parent.parent.name,
+        address="",
+        port=0,
+        folder=str(job.folder),
+        logs=str(job.logs),
+        command=job.command,
+        device=site.device,
+        grace_s=GRACE_S,
+        threads=site.threads_per_process,
+        interface=site.interface,
+        engine=site.engine,
+        env=dict(site.env),
+    )
+
+
+def script(job: Job) -> str:
+    """The batch script."""
+    site, slurm = job.site, job.site.launcher.slurm
+    assert slurm is not None
+    run = job.folder.parent.parent
+    environment = Environment(
+        loader=PackageLoader("dawnrun.launch"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - a shell script; every value goes through `quote`
+    )
+    environment.filters["quote"] = lambda value: shlex.quote(str(value))
+    return environment.get_template("job.sbatch.j2").render(
+        version=__version__,
+        options=[_directive(option) for option in batch_options(job, slurm)],
+        run=run,
+        python=slurm.python or sys.executable,
+        directory=slurm.directory or Path.cwd(),
+        attempt=int(job.folder.name),
+        signal=slurm.signal,
+        steps=step_options(job, slurm),
+        requeue=slurm.requeue and site.nodes > 0,
+    )
+
+
+def _directive(option: str) -> str:
+    """An `#SBATCH` line's option: Slurm takes quotes there as a shell does."""
+    name, equals, value = option.partition("=")
+    return f"{name}{equals}{shlex.quote(value)}" if equals else option
+
+
+def batch_options(job: Job, slurm: Slurm) -> list[str]:
+    """What sbatch is asked for."""
+    run, site = job.folder.parent.parent, job.site
+    options = [f"--job-name={run.name}", f"--nodes={site.nodes}", "--ntasks-per-node=1"]
+    if site.device != "cpu":
+        options.append(f"--gpus-per-node={site.world_size // site.nodes}")
+    options.append(f"--cpus-per-task={slurm.cpus_per_node}" if slurm.cpus_per_node else "--exclusive")
+    named = {"partition": slurm.partition, "account": slurm.account, "constraint": slurm.constraint}
+    options += [f"--{name}={value}" for name, value in {**named, "time": slurm.time_limit}.items() if value]
+    options += [f"--signal=B:{slurm.signal}@{slurm.warning_s}"]
+    options += ["--requeue", "--open-mode=append"] if slurm.requeue else ["--no-requeue"]
+    return [*options, f"--output={str(run).replace('%', '%%')}/logs/slurm-%j.log", *slurm.options]
+
+
+def step_options(job: Job, slurm: Slurm) -> list[str]:
+    """What srun is asked for; it does not take the number of CPUs from sbatch."""
+    nodes = job.site.nodes
+    options = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    options += [f"--cpus-per-task={slurm.cpus_per_node}"] if slurm.cpus_per_node else []
+    return [*options, "--kill-on-bad-exit=1", "--wait=60", "--cpu-bind=none"]
+
+
+class SlurmLauncher:
+    """One job of a cluster. It lives without this process, which only watches; inside an allocation it is a step."""
+
+    def __init__(self, slurm: Slurm, *, environment: Mapping[str, str] = os.environ) -> None:
+        """Nothing is submitted yet."""
+        self._slurm, self._environment = slurm, environment
+        self._folder: Path | None = None
+        self._number: str | None = None
+        self._step: subprocess.Popen[bytes] | None = None
+        self._asked, self._state = 0.0, JobStatus.QUEUED
+
+    @property
+    def inside(self) -> bool:
+        """Whether this process is in an allocation; the variables of a step alone would not say so."""
+        return "SLURM_JOB_ID" in self._environment and "SLURM_JOB_NODELIST" in self._environment
+
+    def plan(self, job: Job) -> LaunchPlan:
+        """A batch script and its submission, or the step."""
+        order = order_of(job)
+        name = str(job.folder / "order.json")
+        if self.inside:
+            order = meet(replace(order, rendezvous=f"{order.rendezvous}-{job.folder.name}"), self._environment)
+            node = (self._slurm.python or sys.executable, "-u", "-m", "dawnrun.launch.node", "--order", name)
+            log = f"--output={str(job.logs).replace('%', '%%')}/srun-%t.log"
+            command = ("srun", *step_options(job, self._slurm), log, *node)
+            note = f"in the allocation {self._environment['SLURM_JOB_ID']}"
+            return LaunchPlan(commands=(command,), files={name: order.text()}, notes=(note,))
+        path = str(job.folder / "job.sh")
+        return LaunchPlan(
+            commands=(("sbatch", "--parsable", path),),
+            files={name: order.text(), path: script(job)},
+            notes=("on Slurm",),
+        )
+
+    def submit(self, plan: LaunchPlan) -> None:
+        """Hand it over. LaunchError with Slurm's own words if it is refused."""
+        for name, text in plan.files.items():
+            Path(name).write_text(text, encoding="utf-8")
+        (command,) = plan.commands
+        self._folder = Path(next(iter(plan.files))).parent
+        try:
+            if self.inside:
+                self._step = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+                return
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise LaunchError(
+                f"{command[0]}: {(error.strerror or str(error)).lower()}; is this a Slurm cluster?"
+            ) from error
+        if done.returncode:
+            raise LaunchError(f"{shlex.join(command)}: {done.stderr.strip()}\nnothing was started")
+        self._number = done.stdout.strip().partition(";")[0]
+        (self._folder / "job.json").write_text(json.dumps({"slurm": self._number}) + "\n", encoding="utf-8")
+
+    def status(self) -> JobStatus:
+        """As the queue says; of a job that it has forgotten, as the run directory says."""
+        assert self._folder is not None
+        if self._step is not None:
+            code = self._step.poll()
+            good = (0, EXIT_PREEMPTED)
+            return JobStatus.RUNNING if code is None else JobStatus.SUCCEEDED if code in good else JobStatus.FAILED
+        assert self._number is not None
+        now = time.monotonic()
+        if now - self._asked >= ASK_EVERY_S:
+            self._asked = now
+            self._state = job_status(self._number, self._folder) or self._state
+        requeued = self._state is JobStatus.QUEUED and read_node(self._folder).get("ended")
+        if requeued or (self._folder.parent / str(int(self._folder.name) + 1)).exists():
+            return JobStatus.CANCELLED  # back in the queue, or on from there: this attempt is over
+        return self._state
+
+    def cancel(self, how: StopHow = "save") -> None:
+        """An order that the guards read; a job that waits is taken out of the queue."""
+        assert self._folder is not None
+        (self._folder / "cancelled").touch()
+        if self._number is not None and self.status() is JobStatus.QUEUED:
+            _run("scancel", self._number)
+            return
+        stopped = (self._folder / "orders").exists()
+        (self._folder / "orders").write_text("now" if stopped and how == "save" else how, encoding="utf-8")
+
+    def close(self) -> None:
+        """A batch job goes on; a step is waited for."""
+        if self._step is not None:
+            if self._step.poll() is None:
+                self.cancel("now")
+            self._step.wait()
+
+
+def _run(*words: str) -> None:
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(words, capture_output=True, timeout=ASK_LIMIT_S, check=False)

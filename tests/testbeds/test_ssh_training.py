@@ -1,0 +1,52 @@
+"""The real trainer over two hosts: to its end, and through the loss of a host with the same weights."""
+
+import signal
+
+import pytest
+import torch
+from cli_runs import sets, steps_done, wait_for
+from worker_runs import newest_weights
+
+# 60 images in batches of 10: 6 steps an epoch, 2 epochs.
+SHORT = ("phases[0].global_batch_size=10", "phases[0].per_device_batch_size=5", "checkpoint.every_steps=2")
+TRAIN = ("train", "--config", "tiny.yaml", "--site", "site.yaml", *sets(SHORT))
+
+
+@pytest.mark.timeout(240)
+def test_a_host_lost_and_resumed(place, tiny):
+    """The undisturbed run and the one that lost a host after a checkpoint end with the same weights."""
+    place.site(data_root=str(tiny))
+    code, text = place.run(*TRAIN, fake=False)
+    assert code == 0, text
+    straight = place.run_dir
+    expected = newest_weights(straight)
+    straight.path.rename(place.folder / "straight")
+
+    process = place.start(*TRAIN, fake=False)
+    run = wait_for(lambda: next((place.folder / "runs").glob("tiny-*"), None), what="the run")
+    wait_for(lambda: steps_done(run, 1) >= 3, what="step 3")
+    place.hosts.kill(2)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 5, text
+    assert "cause: host node2: lost: nothing heard from it for 10 s" in text.splitlines()[-2]
+    assert place.processes() == {}
+    place.hosts.boot()
+    code, text = place.run("resume", str(run), fake=False)
+    assert code == 0, text
+    ours = newest_weights(place.run_dir)
+    assert not [name for name, value in expected.items() if not torch.equal(ours[name], value)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_stopped_and_resumed(place, tiny):
+    """A termination signal: all ranks save at one step; resume goes on from it."""
+    place.site(data_root=str(tiny))
+    process = place.start(*TRAIN, "--set", "phases[0].epochs=40", fake=False)
+    run = wait_for(lambda: next((place.folder / "runs").glob("tiny-*"), None), what="the run")
+    wait_for(lambda: steps_done(run, 1) >= 3, what="step 3")
+    process.send_signal(signal.SIGTERM)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 75, text
+    assert place.processes() == {}
+    assert "dawnrun resume" in text.splitlines()[-1]

@@ -1,0 +1,127 @@
+"""A folder that hosts share, with a site for them and the command line to use there."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from cli_runs import wait_for
+from ruamel.yaml import YAML
+from testbed_hosts import Hosts
+from worker_runs import TINY
+
+from dawnrun.record.rundir import RunDir
+
+TESTS = Path(__file__).parents[1]
+PATHS = f"{TESTS.parent}{os.pathsep}{TESTS}"
+TOY = """\
+name: toy
+phases:
+  - {epochs: 2, image_size: 64, global_batch_size: 32, per_device_batch_size: 16}
+  - {epochs: 2, image_size: 96, global_batch_size: 16, per_device_batch_size: 8}
+lr: 0.1
+target: {top5: 93}
+"""
+
+
+class Place:
+    """Recipes `toy.yaml` (for the fake worker) and `tiny.yaml`, runs in `runs`."""
+
+    def __init__(self, folder: Path, hosts: Hosts) -> None:
+        self.folder, self.hosts = folder, hosts
+        self.env = {**os.environ, "PYTHONPATH": PATHS, "OMP_NUM_THREADS": "1"}
+        self._started: list[subprocess.Popen[str]] = []
+        (folder / "toy.yaml").write_text(TOY)
+        (folder / "tiny.yaml").write_text(TINY)
+        for split in ("train", "val"):
+            for name in ("a", "b"):
+                (folder / "data" / split / name).mkdir(parents=True)
+
+    def site(self, *, fake: str = "", ssh: dict | None = None, **values: object) -> str:
+        """Write a site of two hosts with a process each."""
+        settings = {"hosts": ["node1", "node2"], "config": str(self.hosts.ssh_config), "directory": str(TESTS.parent)}
+        text = {
+            "launcher": {"ssh": {**settings, **(ssh or {})}},
+            "nodes": 2,
+            "processes_per_node": 1,
+            "threads_per_process": 1,
+            "device": "cpu",
+            **values,
+        }
+        text["env"] = {"PYTHONPATH": PATHS, **({"FAKE": fake} if fake else {}), **values.get("env", {})}
+        with (self.folder / "site.yaml").open("w") as file:
+            YAML().dump(text, file)
+        return "site.yaml"
+
+    def slurm_site(self, *, fake: str = "", slurm: dict | None = None, **values: object) -> str:
+        """Write a site of two Slurm nodes with a process each."""
+        launcher = {"slurm": {"cpus_per_node": 2, "directory": str(TESTS.parent), **(slurm or {})}}
+        return self.site(fake=fake, launcher=launcher, **values)
+
+    def command(self, *words: str, fake: bool = True) -> list[str]:
+        """The command line, with the fake worker or the real one."""
+        program = [str(TESTS / "fake_cli.py")] if fake else ["-m", "dawnrun"]
+        return [sys.executable, *program, *words]
+
+    def start(self, *words: str, fake: bool = True) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            self.command(*words, fake=fake), cwd=self.folder, env=self.env, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def train(self, fake: str, **values: object) -> "subprocess.Popen[str]":
+        return self.start("train", "--config", "toy.yaml", "--site", self.site(fake=fake, **values))
+
+    def run(self, *words: str, fake: bool = True, timeout_s: float = 110) -> tuple[int, str]:
+        process = self.start(*words, fake=fake)
+        text, _ = process.communicate(timeout=timeout_s)
+        return process.returncode, text
+
+    @property
+    def run_dir(self) -> RunDir:
+        (path,) = (path for path in (self.folder / "runs").iterdir() if not path.name.startswith("."))
+        return RunDir(path)
+
+    def wait_for(self, path: str, timeout_s: float = 90) -> Path:
+        """Wait until a file of the run exists."""
+        return wait_for(lambda: next((self.folder / "runs").glob(f"*/{path}"), None), timeout_s=timeout_s, what=path)
+
+    def processes(self, word: str = "") -> dict[int, str]:
+        """Processes of this folder's runs on any host, and here, with their command lines."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal() and int(entry.name) != os.getpid():
+                with suppress(OSError):
+                    line = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+                    if str(self.folder) in line and word in line:
+                        found[int(entry.name)] = line
+        return found
+
+    def on_host(self, number: int, word: str) -> list[int]:
+        """Those on one host."""
+        space = Path(f"/proc/{self.hosts.pid(number)}/ns/pid").readlink()
+        found = []
+        for pid in self.processes(word):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/ns/pid").readlink() == space:
+                    found.append(pid)
+        return found
+
+    def until_none_is_left(self, timeout_s: float) -> float:
+        """Seconds until no process of this folder was left anywhere."""
+        began = time.monotonic()
+        while left := self.processes():
+            assert time.monotonic() - began < timeout_s, left
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
