@@ -104,6 +104,9 @@ class Narrator:
         """Seconds to the last epoch's end, if known."""
         return remaining_s(self._epochs, self._sizes, self.step, self._pace) if self._epochs else None
 
+    def _remark(self, data: Mapping[str, Any]) -> list[str]:
+        return [f"note: {data['text']}"]
+
     def _span(self, data: Mapping[str, Any]) -> list[str]:
         self.span = data["span"]
         return []
@@ -186,5 +189,6 @@ _TELLERS: Mapping[str, Callable[[Narrator, Mapping[str, Any]], list[str]]] = {
     "checkpoint.saved": Narrator._checkpoint_saved,
     "checkpoint.failed": Narrator._checkpoint_failed,
     "data.bad_image": Narrator._bad_image,
+    "remark": Narrator._remark,
     "run.finished": Narrator._run_finished,
 }

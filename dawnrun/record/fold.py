@@ -98,6 +98,7 @@ class Fold:
         self.checkpoints: list[Data] = []
         self.failures: list[Data] = []
         self.bad_images: dict[tuple[Any, Any], Data] = {}
+        self.said: list[str] = []
         self._epochs: dict[int, _EpochFold] = {}
         self._phases: dict[int, _PhaseFold] = {}
         self._frozen: dict[int, Spent] = {}
@@ -145,6 +146,8 @@ class Fold:
                 self.steps_done = attempt.first_step
             case "startup" if not self.startup:
                 self.startup = event.data
+            case "remark":
+                self.said.append(str(event.data["text"]))
             case "data.bad_image":
                 self.bad_images.setdefault((event.data["split"], event.data["path"]), event.data)
             case "checkpoint.failed":

@@ -159,6 +159,7 @@ def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
             *remarks.validation_remarks(epochs),
             *remarks.attempt_remarks(attempts, [start.get("site", {}) for start in starts]),
             *remarks.trouble_remarks(fold.skipped_steps, len(bad_images), failures),
+            *dict.fromkeys(fold.said),
             *_status_remarks(status, reason),
         ),
     )

@@ -1,149 +1,30 @@
 """Set-up in a fixed order: device, peers, data, model, optimizer, checkpoint; the clock says which is which."""
 
 import json
-import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from dawnrun.clock import Clock
-from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
-from dawnrun.errors import DataError, LaunchError, RecipeError
-from dawnrun.recipe.reader import Document, read
+from dawnrun.errors import RecipeError
 from dawnrun.recipe.schedule import Schedule
-from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.aggregate import Aggregated
 from dawnrun.train.average import MovingAverage
-from dawnrun.train.checkpoint import Checkpoint, CheckpointStore
+from dawnrun.train.checkpoint import CheckpointStore
+from dawnrun.train.data import find_data
+from dawnrun.train.entry import Worker
 from dawnrun.train.facts import data_facts, started_facts
 from dawnrun.train.input import open_input
 from dawnrun.train.journal import Journal
 from dawnrun.train.loop import Training
 from dawnrun.train.model import RunningStatistics, build_model, weights_sha256
 from dawnrun.train.optim import LossScale, build_optimizer
-from dawnrun.train.peers import Peers, connect
-from dawnrun.train.precision import DTYPES, resolve_precision
+from dawnrun.train.precision import DTYPES
 from dawnrun.train.progress import Progress
-from dawnrun.train.startup import Startup
+from dawnrun.train.restore import check_unchanged, find_checkpoint, precision_of, restore
 from dawnrun.train.step import Stepper, TrainState
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Worker:
-    """One process of one attempt. `began`: reading of time.perf_counter when it was entered."""
-
-    run: RunDir
-    attempt: int
-    began: float
-    recipe: Document[Recipe]
-    site: Site
-    device: torch.device
-    peers: Peers
-    startup: Startup
-
-    @property
-    def decode_threads(self) -> int:
-        """Threads that decode images: all of the process's where a GPU computes, half where the CPU does that too."""
-        threads = threads_of(self.site)
-        return threads if self.device.type != "cpu" else max(1, threads // 2)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Data:
-    """The indexes a run reads: training sets by name, and the validation set."""
-
-    train_sets: dict[str, DatasetIndex]
-    validation_set: DatasetIndex
-
-    @property
-    def num_train_images(self) -> int:
-        """Images in an epoch."""
-        return len(next(iter(self.train_sets.values())))
-
-
-def attempt_file(run: RunDir, attempt: int, name: str) -> Path:
-    """A recipe or site that this attempt uses: its own where a resume changed it, else the run's."""
-    own = run.attempt_dir(attempt) / name
-    return own if own.exists() else run.path / name
-
-
-def choose_device(asked: str) -> torch.device:
-    """The device of this process: LOCAL_RANK counts devices of one kind on a machine."""
-    if asked == "auto":
-        found = torch.accelerator.current_accelerator(check_available=True)
-        asked = found.type if found else "cpu"
-    if asked == "cpu":
-        return torch.device("cpu")
-    found = torch.accelerator.current_accelerator(check_available=True)
-    index = int(os.environ.get("LOCAL_RANK", "0"))
-    if found is None or found.type != asked or index >= torch.accelerator.device_count():
-        there = f"{torch.accelerator.device_count()} x {found.type}" if found else "only the CPU"
-        raise LaunchError(f"device {asked}, number {index} of this machine, is not there: torch finds {there}")
-    torch.accelerator.set_device_index(index)
-    return torch.device(asked, index)
-
-
-def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worker:
-    """Read what this attempt is to do, take the device, join the others."""
-    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
-    site = read(attempt_file(run, attempt, "site.yaml"), Site).value
-    device = choose_device(site.device)
-    torch.set_num_threads(threads_of(site))
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.value.compute.tf32
-    torch.backends.cudnn.benchmark = recipe.value.compute.cudnn_benchmark
-    with startup.part("process_group_s"):
-        peers = connect(device, site.comm_timeout_s)
-    return Worker(
-        run=run,
-        attempt=attempt,
-        began=began,
-        recipe=recipe,
-        site=site,
-        device=device,
-        peers=peers,
-        startup=startup,
-    )
-
-
-def threads_of(site: Site) -> int:
-    """CPU threads of a process: the site's, or this machine's cores over its processes."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return site.threads_per_process or max(1, cores // max(1, site.world_size // site.nodes))
-
-
-def find_data(worker: Worker) -> Data:
-    """Index what the recipe reads. Raises DataError if it is missing, damaged or of another size than stated."""
-    recipe, root = worker.recipe.value, worker.site.data_root
-    max_bad = recipe.input.max_bad_images
-    used = dict.fromkeys(phase.dataset for phase in recipe.phases)
-    if not worker.peers.is_first:
-        worker.peers.barrier()  # rank 0 reads the headers and leaves them in the cache
-    train_sets = {name: build_index(root / recipe.input.datasets[name], "train", max_bad=max_bad) for name in used}
-    validation_set = build_index(root / recipe.input.datasets[recipe.validation_dataset], "val")
-    if worker.peers.is_first:
-        worker.peers.barrier()
-    counts = {name: len(index) for name, index in train_sets.items()}
-    stated = recipe.input.num_train_images
-    if len(set(counts.values())) > 1 or (stated is not None and stated not in counts.values()):
-        found = ", ".join(f"{name} has {number:,}" for name, number in counts.items())
-        wanted = "one number in all of them" if stated is None else f"input.num_train_images = {stated:,}"
-        raise DataError(f"number of training images: {found}; the recipe needs {wanted}")
-    for index in train_sets.values():
-        check_same_classes(index, validation_set)
-    _check_target(worker.recipe, len(validation_set.classes))
-    return Data(train_sets=train_sets, validation_set=validation_set)
-
-
-def _check_target(recipe: Document[Recipe], num_classes: int) -> None:
-    """Top-5 accuracy of five classes or fewer is 100 % for every model: no target."""
-    if recipe.value.target.top5 is not None and num_classes <= 5:
-        message = f"the data have {num_classes} classes, of which the top 5 are always right"
-        problem = recipe.problem("target.top5", message, ("leave it out and give target.top1",))
-        raise RecipeError([problem], subject=recipe.source)
 
 
 def build(worker: Worker) -> Training:
@@ -162,8 +43,11 @@ def build(worker: Worker) -> Training:
     classes = data.validation_set.classes
     schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
     store = CheckpointStore(worker.run.checkpoints, keep=recipe.checkpoint.keep, classes=classes)
-    checkpoint = _find_checkpoint(store, peers, journal)
-    precision = _precision(worker, checkpoint)
+    checkpoint = find_checkpoint(store, peers, journal)
+    facts = data_facts(data.train_sets, data.validation_set)
+    if checkpoint is not None:
+        check_unchanged(checkpoint, facts, schedule)
+    precision = precision_of(worker, checkpoint)
     # The input is opened before the model is built: the first batch is decoded meanwhile.
     batches = open_input(
         recipe,
@@ -192,6 +76,7 @@ def build(worker: Worker) -> Training:
             max_consecutive_nonfinite=recipe.loss.max_consecutive_nonfinite,
         ),
         precision=precision,
+        data_fingerprints=facts["data_fingerprints"],
         store=store,
         clock=clock,
         journal=journal,
@@ -199,7 +84,7 @@ def build(worker: Worker) -> Training:
         startup=startup,
         num_classes=len(classes),
     )
-    _restore(run, checkpoint)
+    restore(run, checkpoint)
     if peers.is_first:
         _write_classes(worker.run, classes)
         journal.write(
@@ -211,7 +96,7 @@ def build(worker: Worker) -> Training:
                 device,
                 changes=worker.run.attempt_dir(worker.attempt) / "changes.json",
             ),
-            **data_facts(data.train_sets, data.validation_set),
+            **facts,
             run_id=worker.run.path.name,
             first_step=state.step,
             precision=precision,
@@ -252,40 +137,6 @@ def build_state(worker: Worker, model: torch.nn.Module, precision: str) -> Train
 def _synchronize(device: torch.device) -> Callable[[], None]:
     """What the clock does before a reading: nothing on a CPU, which has done what it returned from."""
     return (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
-
-
-def _find_checkpoint(store: CheckpointStore, peers: Peers, journal: Journal) -> Checkpoint | None:
-    """The newest complete checkpoint, the same on all processes; None at a first start."""
-    found: tuple[str | None, list[str]] = (None, [])
-    if peers.is_first:
-        store.remove_leftovers()
-        newest, damaged = store.latest()
-        found = (None if newest is None else str(newest.path), damaged)
-    path, damaged = peers.share(found)
-    for trouble in damaged:
-        journal.remark(f"checkpoint not used: {trouble}")
-    return None if path is None else store.at(Path(path))
-
-
-def _precision(worker: Worker, checkpoint: Checkpoint | None) -> str:
-    """The recipe's; where that is auto, what the run began with, else rank 0's finding, which is timed."""
-    asked = worker.recipe.value.precision
-    if asked != "auto":
-        return asked
-    if checkpoint is not None:
-        return str(checkpoint.manifest["precision"])
-    found = resolve_precision(asked, worker.device) if worker.peers.is_first else ""
-    return worker.peers.share(found)
-
-
-def _restore(run: Training, checkpoint: Checkpoint | None) -> None:
-    """Go on from a checkpoint."""
-    if checkpoint is None:
-        return
-    for lacking in run.store.load(checkpoint, run.state):
-        run.journal.remark(lacking)
-    run.reached = bool(checkpoint.manifest["target_reached"])
-    run.progress.resume(run.state)
 
 
 def _write_classes(run: RunDir, classes: tuple[str, ...]) -> None:

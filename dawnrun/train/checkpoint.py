@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 
 import torch
 
-from dawnrun.errors import DataError, TrainError
+from dawnrun.errors import DataError, TrainError, UsageError
 from dawnrun.train.step import TrainState
 
 FORMAT_VERSION = 1
@@ -155,6 +155,14 @@ class CheckpointStore:
         ]
         return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
 
+    def put_aside_newer_than(self, path: Path) -> None:
+        """Rename what is newer to `damaged-...`: it stays for whoever wants to know, and is no checkpoint any more."""
+        for newer in self.folder.glob("step-*"):
+            if newer.name > path.name:
+                aside = newer.with_name(f"damaged-{newer.name}")
+                shutil.rmtree(aside, ignore_errors=True)
+                newer.rename(aside)
+
     def remove_leftovers(self) -> None:
         """Drop what a killed save left behind."""
         for path in self.folder.glob(".step-*"):
@@ -218,7 +226,12 @@ def check_classes(checkpoint: Checkpoint, classes: Sequence[str]) -> None:
 
 def load_model(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
     """Put a checkpoint's weights and statistics into a bare model."""
-    model.load_state_dict(torch.load(checkpoint.path / MODEL, weights_only=True, map_location="cpu"))
+    weights = torch.load(checkpoint.path / MODEL, weights_only=True, map_location="cpu")
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        first = str(error).partition("\n")[2].strip().partition("\n")[0]
+        raise UsageError(f"{checkpoint.path}: not a checkpoint of this recipe's model: {first}") from error
 
 
 def load_weights(checkpoint: Checkpoint, state: TrainState) -> None:

@@ -1,10 +1,11 @@
 """The training loop: step, progress, validate, checkpoint, stop."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
+from typing import Any
 
 from torch import nn
 
@@ -42,6 +43,7 @@ class Training:
     batches: InputPipeline
     progress: Progress
     precision: str
+    data_fingerprints: Mapping[str, Any]
     store: CheckpointStore
     clock: Clock
     journal: Journal
@@ -181,7 +183,11 @@ def _save(run: Training, plan: StepPlan, why: list[str]) -> None:
         if run.peers.is_first:
             began = time.perf_counter()
             try:
-                extra = {"target_reached": run.reached, "precision": run.precision}
+                extra = {
+                    "target_reached": run.reached,
+                    "precision": run.precision,
+                    "data_fingerprints": run.data_fingerprints,
+                }
                 saved = run.store.save(run.state, epoch=plan.epoch, why=why, extra=extra)
                 run.journal.saved(saved, time.perf_counter() - began)
             except OSError as error:

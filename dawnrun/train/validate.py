@@ -6,8 +6,10 @@ from pathlib import Path
 
 from dawnrun.errors import UsageError
 from dawnrun.record.rundir import RunDir
-from dawnrun.train.build import build_state, enter, find_data, initial_model
+from dawnrun.train.build import build_state, initial_model
 from dawnrun.train.checkpoint import check_classes, damage, load_weights, read_manifest
+from dawnrun.train.data import find_data
+from dawnrun.train.entry import enter
 from dawnrun.train.evaluate import evaluate
 from dawnrun.train.input import open_input
 from dawnrun.train.loop import validated_model

@@ -83,7 +83,8 @@ def _redirect(run: RunDir, attempt: int, rank: int) -> None:
 
 def _train(run: RunDir, attempt: int, began: float, built: list["Training"]) -> ExitCode:
     """Build, train, say how it ended; what was built is put into `built` for whoever has to explain a failure."""
-    from dawnrun.train.build import build, enter
+    from dawnrun.train.build import build
+    from dawnrun.train.entry import enter
     from dawnrun.train.loop import FinishReason, train
     from dawnrun.train.startup import Startup
 

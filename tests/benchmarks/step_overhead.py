@@ -21,7 +21,8 @@ import torch
 import torch.nn.functional as F
 from worker_runs import make_run, tiny_data
 
-from dawnrun.train.build import build, enter
+from dawnrun.train.build import build
+from dawnrun.train.entry import enter
 from dawnrun.train.input import Batch
 from dawnrun.train.loop import Training, train
 from dawnrun.train.model import build_model

@@ -218,6 +218,10 @@ def test_a_save_that_fails_keeps_the_one_before_and_ends_with_5(cli: Cli) -> Non
     left = list((run / "checkpoints").iterdir())
     assert left and all(damage(read_manifest(path)) is None for path in left), "only complete ones have a name"
     assert steps_done(run, 1) == 16, "the run went on to its end"
+    again = cli.run("resume", str(run))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "damaged" not in again.stdout
+    assert (run / "checkpoints" / "step-00000016").is_dir(), "what could not be saved is trained again"
 
 
 def test_bad_images_stop_the_run_with_their_path_or_are_replaced_and_counted(cli: Cli, tmp_path: Path) -> None:
@@ -240,3 +244,33 @@ def test_bad_images_stop_the_run_with_their_path_or_are_replaced_and_counted(cli
     assert sorted(Path(str(image["path"])).name for image in summary.bad_images) == sorted(
         path.name for path in victims
     )
+
+
+def test_damaged_checkpoints_are_named_and_a_shorter_recipe_is_refused(cli: Cli) -> None:
+    few = (
+        "phases[0].epochs=2",
+        "phases[0].global_batch_size=20",
+        "phases[0].per_device_batch_size=20",
+        "target.top1=100",
+    )
+    assert cli.train(*few).returncode == 6
+    run = cli.newest()
+    for name in ("seal.json", "classes.json"):
+        (run / name).unlink()
+    log = run / "events" / "1" / "trainer.jsonl"
+    log.write_text("".join(line for line in log.read_text().splitlines(True) if '"run.finished"' not in line))
+    shorter = cli.run("resume", str(run), "--set", "phases[0].epochs=1", "--accept-changes")
+    out = shorter.stdout + shorter.stderr
+    assert shorter.returncode == 2 and "steps are done" in out and "Traceback" not in out, out
+    newest = run / "checkpoints" / "step-00000006" / "state.pt"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    done = cli.run("resume", str(run), "--set", "phases[0].epochs=2", "--accept-changes")
+    out = done.stdout + done.stderr
+    assert done.returncode == 6, out
+    assert "damaged checkpoint not used" in out and "step-00000006: state.pt does not have the checksum" in out
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [
+        "damaged-step-00000006",
+        "step-00000003",
+        "step-00000006",
+    ]
+    assert any("damaged checkpoint not used" in remark for remark in summarize(run).remarks)

@@ -13,3 +13,12 @@ def test_the_tree_on_the_page_is_the_trees() -> None:
     spec.loader.exec_module(module)
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert module.page_with_layout(page) == page
+
+
+def test_files_stay_under_300_lines() -> None:
+    long = {
+        path.relative_to(ROOT).as_posix(): lines
+        for path in (ROOT / "dawnrun").rglob("*.py")
+        if (lines := path.read_text(encoding="utf-8").count("\n")) > 300
+    }
+    assert not long

@@ -8,12 +8,12 @@ import pytest
 import torch
 import torchvision
 
-from dawnrun.errors import DataError
+from dawnrun.errors import DataError, UsageError
 from dawnrun.recipe.method import Optimizer
 from dawnrun.recipe.schema import Aggregation
 from dawnrun.train import checkpoint as module
 from dawnrun.train.aggregate import Aggregated
-from dawnrun.train.checkpoint import CheckpointStore, damage, read_manifest
+from dawnrun.train.checkpoint import CheckpointStore, damage, load_model, read_manifest
 from dawnrun.train.model import RunningStatistics
 from dawnrun.train.optim import LossScale, build_optimizer
 from dawnrun.train.peers import Peers
@@ -112,9 +112,20 @@ def test_a_damaged_newest_is_named_and_the_one_before_is_used(tmp_path: Path, ha
     found, damaged = into.latest()
     assert found is not None and found.path == first
     assert len(damaged) == 1 and str(second) in damaged[0]
-    advance(train)
-    advance(train)
-    assert into.latest()[0].path == first
+    into.put_aside_newer_than(first)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"damaged-{second.name}", first.name]
+    assert into.latest() == (found, [])
+    for _ in range(3):
+        advance(train)
+        newest = save(into, train)
+    assert into.latest()[0].path == newest, "a damaged one does not count among the newest"
+
+
+def test_weights_of_another_model_are_refused_in_a_line(tmp_path: Path) -> None:
+    train = state()
+    found = store(tmp_path).save(train, epoch=0, why=("epoch",), extra={})
+    with pytest.raises(UsageError, match=r"not a checkpoint of this recipe's model: .*size mismatch"):
+        load_model(found, torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)))
 
 
 def test_a_save_that_fails_leaves_the_earlier_one_and_nothing_half_made(

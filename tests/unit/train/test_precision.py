@@ -21,10 +21,10 @@ def test_auto_on_a_cpu_needs_the_instructions_and_a_clear_win(
 ) -> None:
     """C26: flags alone do not say that a path is fast."""
     monkeypatch.setattr(precision, "_cpu_has_bf16", lambda: has_it)
-    monkeypatch.setattr(precision, "_trial_s", lambda dtype: bf16_s if dtype is torch.bfloat16 else 1.0)
+    monkeypatch.setattr(precision, "_bf16_share", lambda: bf16_s)
     assert precision.resolve_precision("auto", CPU) == found
 
 
 def test_the_trial_times_a_real_convolution() -> None:
-    assert 0 < precision._trial_s(torch.float32, rounds=1) < 60
+    assert 0.001 < precision._bf16_share(rounds=2) < 1000
     assert isinstance(precision._cpu_has_bf16(), bool)

@@ -1,0 +1,84 @@
+"""A worker process before anything is built: what its attempt is to do, its device, its threads, its peers."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from dawnrun.errors import LaunchError
+from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.record.rundir import RunDir
+from dawnrun.train.peers import Peers, connect
+from dawnrun.train.startup import Startup
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """One process of one attempt. `began`: reading of time.perf_counter when it was entered."""
+
+    run: RunDir
+    attempt: int
+    began: float
+    recipe: Document[Recipe]
+    site: Site
+    device: torch.device
+    peers: Peers
+    startup: Startup
+
+    @property
+    def decode_threads(self) -> int:
+        """Threads that decode images: all of the process's where a GPU computes, half where the CPU does that too."""
+        threads = threads_of(self.site)
+        return threads if self.device.type != "cpu" else max(1, threads // 2)
+
+
+def attempt_file(run: RunDir, attempt: int, name: str) -> Path:
+    """A recipe or site that this attempt uses: its own where a resume changed it, else the run's."""
+    own = run.attempt_dir(attempt) / name
+    return own if own.exists() else run.path / name
+
+
+def choose_device(asked: str) -> torch.device:
+    """The device of this process: LOCAL_RANK counts devices of one kind on a machine."""
+    if asked == "auto":
+        found = torch.accelerator.current_accelerator(check_available=True)
+        asked = found.type if found else "cpu"
+    if asked == "cpu":
+        return torch.device("cpu")
+    found = torch.accelerator.current_accelerator(check_available=True)
+    index = int(os.environ.get("LOCAL_RANK", "0"))
+    if found is None or found.type != asked or index >= torch.accelerator.device_count():
+        there = f"{torch.accelerator.device_count()} x {found.type}" if found else "only the CPU"
+        raise LaunchError(f"device {asked}, number {index} of this machine, is not there: torch finds {there}")
+    torch.accelerator.set_device_index(index)
+    return torch.device(asked, index)
+
+
+def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worker:
+    """Read what this attempt is to do, take the device, join the others."""
+    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
+    site = read(attempt_file(run, attempt, "site.yaml"), Site).value
+    device = choose_device(site.device)
+    torch.set_num_threads(threads_of(site))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.value.compute.tf32
+    torch.backends.cudnn.benchmark = recipe.value.compute.cudnn_benchmark
+    with startup.part("process_group_s"):
+        peers = connect(device, site.comm_timeout_s)
+    return Worker(
+        run=run,
+        attempt=attempt,
+        began=began,
+        recipe=recipe,
+        site=site,
+        device=device,
+        peers=peers,
+        startup=startup,
+    )
+
+
+def threads_of(site: Site) -> int:
+    """CPU threads of a process: the site's, or this machine's cores over its processes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return site.threads_per_process or max(1, cores // max(1, site.world_size // site.nodes))
