@@ -12,9 +12,8 @@ from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.errors import ExitCode, LaunchError, UsageError
-from dawnrun.launch.checks import check_data, check_output, data_folders
+from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
 from dawnrun.launch.devices import Found, available_cores, find_device, resolve_site
-from dawnrun.launch.imports import check_import
 from dawnrun.launch.local import LocalLauncher
 from dawnrun.launch.outcome import is_running, newest_checkpoint
 from dawnrun.recipe.dump import differences, resolved_text

@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 
-from dawnrun.errors import DataError, LaunchError, UsageError
+from dawnrun.errors import DataError, LaunchError, RecipeError, UsageError
+from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest, size
 
@@ -17,6 +20,21 @@ def data_folders(recipe: Recipe, site: Site) -> Mapping[str, Path]:
     """Absolute folder of every data set that a phase uses."""
     used = dict.fromkeys(phase.dataset for phase in recipe.phases)
     return {name: (site.data_root / recipe.input.datasets[name]).absolute() for name in used}
+
+
+def check_import(document: Document[Recipe]) -> None:
+    """The package of a network of the user's own is there; what is in it, the worker finds out.
+
+    RecipeError at its line. Nothing is imported: the package may take seconds to load, and torch with it.
+    """
+    path = document.value.model.import_
+    if path is None:
+        return
+    package = path.partition(":")[0].partition(".")[0]
+    if PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None and package not in sys.builtin_module_names:
+        hint = "it is looked for in the current folder and among the installed packages"
+        problem = document.problem("model.import", f"there is no package or module {package}", (hint,))
+        raise RecipeError([problem], subject=document.source)
 
 
 def check_data(folders: Mapping[str, Path]) -> None:

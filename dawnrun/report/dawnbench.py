@@ -68,7 +68,7 @@ def reached_dawnbench(summary: RunSummary) -> bool:
     """Whether an epoch has the competition's top-5 accuracy, where top-5 means something, and the run its own target."""
     top5 = any(row.top5 is not None and row.top5 >= DAWNBENCH_TOP5 for row in summary.epochs)
     own = not words.thresholds(summary) or summary.crossing() is not None
-    return top5_means_something(summary.started.get("num_classes")) and top5 and own
+    return top5_means_something(summary.started.get("num_classes")) and top5 and own and not is_shrunk(summary)
 
 
 def is_shrunk(summary: RunSummary) -> bool:

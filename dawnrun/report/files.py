@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dawnrun.errors import ReportError
 from dawnrun.record.summary import RunSummary
-from dawnrun.report.dawnbench import Author, dawnbench_files, is_shrunk, reached_dawnbench, refusal
+from dawnrun.report.dawnbench import Author, dawnbench_files, reached_dawnbench, refusal
 from dawnrun.report.document import report_json
 
 
@@ -36,15 +36,14 @@ def write_reports(
         if author is None:
             if reached_dawnbench(summary):
                 notes.append("DAWNBench's files are written with --author and --email")
-        elif (reached_dawnbench(summary) or partial) and not is_shrunk(summary):
+        elif reached_dawnbench(summary) or partial:
             files = dawnbench_files(summary, author, partial=partial)
             paths.append(write_text(place / files.json_name, files.json_text))
             paths.append(write_text(place / files.tsv_name, files.tsv_text))
             notes += [f"{files.json_name} lacks {missing}" for missing in files.missing]
         else:
             refused = True
-            otherwise = "" if is_shrunk(summary) else "; --partial writes the files all the same"
-            notes.append(f"{summary.path}: {refusal(summary)}{otherwise}")
+            notes.append(f"{summary.path}: {refusal(summary)}; --partial writes the files all the same")
     page, warnings = _page(summaries)
     paths.append(write_text(folder / "report.html", page))
     return Written(paths=tuple(paths), notes=tuple(dict.fromkeys(notes)), warnings=warnings, refused=refused)

@@ -21,4 +21,4 @@ def test_shrunk_recipe_runs_and_cannot_be_mistaken(cli: Cli) -> None:
     author = ("--author", "someone", "--email", "someone@example.org")
     refused = cli.run("report", str(run), "--output", "out", "--partial", *author)
     assert "made small by --shrink is no entry to a competition" in refused.stdout + refused.stderr
-    assert refused.returncode == 6 and not list(Path(cli.folder / "out").rglob("*.tsv"))
+    assert refused.returncode != 0 and not list(Path(cli.folder / "out").rglob("*.tsv"))
