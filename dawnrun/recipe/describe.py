@@ -12,6 +12,7 @@ import annotated_types
 from pydantic.fields import FieldInfo
 
 from dawnrun.recipe.fields import NAME_PATTERN, Part
+from dawnrun.recipe.method import IMPORT_PATTERN
 from dawnrun.recipe.pieces import Curve
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest
@@ -168,6 +169,8 @@ def _scalar(annotation: Any, constraints: Sequence[Any]) -> str:
             bounds.append("below 2^63" if item.lt == 2**63 else f"below {item.lt}")
         elif getattr(item, "pattern", None) == NAME_PATTERN:
             bounds.append("of letters, digits, '.', '_' and '-' that starts with a letter or digit")
+        elif getattr(item, "pattern", None) == IMPORT_PATTERN:
+            bounds.append("like package.module:function")
     return " ".join([names.get(annotation, "a value"), " and ".join(bounds)]).rstrip()
 
 

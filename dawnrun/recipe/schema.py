@@ -91,6 +91,9 @@ class Input(Part):
     mean: Rgb = Field((123.675, 116.28, 103.53), description="subtracted from the pixels, 0 to 255, red green blue")
     std: Rgb = Field((58.395, 57.12, 57.375), description="pixels are divided by this, red green blue")
     flip: bool = Field(True, description="mirror training images at random")
+    mixup_alpha: float | None = Field(
+        None, gt=0, description="mix images and labels in pairs, shares from Beta(alpha, alpha); left out: do not"
+    )
     aspect_ratio: tuple[float, float] = Field(
         (3 / 4, 4 / 3), description="narrowest and widest crop, width over height"
     )

@@ -47,8 +47,8 @@ class DawnbenchFiles:
 def dawnbench_files(summary: RunSummary, author: Author, *, partial: bool = False) -> DawnbenchFiles:
     """The two files of a run; ReportError if it is below the competition's or its own target, unless `partial`."""
     reached = reached_dawnbench(summary)
-    if (summary.recipe.get("provenance") or {}).get("confidence") == "shrunk":
-        raise ReportError(f"{summary.path}: a recipe made small by --shrink is no entry to a competition")
+    if is_shrunk(summary):
+        raise ReportError(f"{summary.path}: {refusal(summary)}")
     if not reached and not partial:
         raise ReportError(f"{summary.path}: {refusal(summary)}; --partial writes the files all the same")
     entry, missing = _entry(summary, author)
@@ -68,11 +68,18 @@ def reached_dawnbench(summary: RunSummary) -> bool:
     """Whether an epoch has the competition's top-5 accuracy, where top-5 means something, and the run its own target."""
     top5 = any(row.top5 is not None and row.top5 >= DAWNBENCH_TOP5 for row in summary.epochs)
     own = not words.thresholds(summary) or summary.crossing() is not None
-    return top5_means_something(summary.started.get("num_classes")) and top5 and own
+    return top5_means_something(summary.started.get("num_classes")) and top5 and own and not is_shrunk(summary)
+
+
+def is_shrunk(summary: RunSummary) -> bool:
+    """Whether --shrink made the recipe small: never an entry, whatever it reached."""
+    return (summary.recipe.get("provenance") or {}).get("confidence") == "shrunk"
 
 
 def refusal(summary: RunSummary) -> str:
     """Why a run is no entry."""
+    if is_shrunk(summary):
+        return "no DAWNBench entry: a recipe made small by --shrink is no entry to a competition"
     if not top5_means_something(summary.started.get("num_classes")):
         return "no DAWNBench entry: top-5 accuracy means nothing with five classes or fewer"
     row = words.best(summary, "top5")

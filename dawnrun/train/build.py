@@ -67,7 +67,7 @@ def build(worker: Worker) -> Training:
         recipe=recipe,
         schedule=schedule,
         state=state,
-        stepper=Stepper(recipe, precision, device),
+        stepper=Stepper(recipe, precision, device, rank=peers.rank, world_size=peers.world_size),
         batches=batches,
         progress=Progress(
             device,

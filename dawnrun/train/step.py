@@ -15,6 +15,7 @@ from dawnrun.recipe.schema import Recipe
 from dawnrun.train.aggregate import Aggregated
 from dawnrun.train.average import MovingAverage
 from dawnrun.train.input import Batch
+from dawnrun.train.mixup import mixed_images, mixed_loss, mixup_share
 from dawnrun.train.model import RunningStatistics
 from dawnrun.train.optim import LossScale, clip_gradients_, shrink_weights_
 from dawnrun.train.precision import DTYPES
@@ -74,8 +75,12 @@ class TrainState:
 class Stepper:
     """Makes updates; `loss` is the mean loss over this process's images of the last update (on the device)."""
 
-    def __init__(self, recipe: Recipe, precision: str, device: torch.device) -> None:
-        """`precision`: resolved, not auto."""
+    def __init__(
+        self, recipe: Recipe, precision: str, device: torch.device, *, rank: int = 0, world_size: int = 1
+    ) -> None:
+        """`precision`: resolved, not auto; `rank` and `world_size` number the micro-batches of a step."""
+        self._seed, self._mixup_alpha = recipe.seed, recipe.input.mixup_alpha
+        self._rank, self._world_size = rank, world_size
         self.normalize = Normalizer(recipe, precision, device)
         self._loss, self._rule, self._highest_lr = recipe.loss, recipe.optimizer, bounds(recipe.lr)[1]
         self._device_type, self._autocast = device.type, DTYPES[precision] if precision in ("bf16", "fp16") else None
@@ -95,7 +100,7 @@ class Stepper:
             self.input_wait_s += batch.wait_s
             state.statistics.before_micro_batch(index, plan.accumulate_steps)
             with state.model.without_exchange() if index + 1 < plan.accumulate_steps else nullcontext():
-                self._forward_backward(state, batch, plan)
+                self._forward_backward(state, batch, plan, index * self._world_size + self._rank)
         state.statistics.after_step()
         self.loss /= plan.accumulate_steps
         skipped = self._update(state, plan)
@@ -103,14 +108,20 @@ class Stepper:
         if state.average is not None:
             state.average.update(state.step, skipped)
 
-    def _forward_backward(self, state: TrainState, batch: Batch, plan: StepPlan) -> None:
-        """Add one micro-batch's gradients."""
-        images = self.normalize(batch.images)
+    def _forward_backward(self, state: TrainState, batch: Batch, plan: StepPlan, micro_batch: int) -> None:
+        """Add one micro-batch's gradients; `micro_batch` numbers it in the step, over all processes."""
+        images, share = self.normalize(batch.images), None
+        if self._mixup_alpha is not None:
+            share = mixup_share(self._mixup_alpha, seed=self._seed, step=plan.step, micro_batch=micro_batch)
+            images = mixed_images(images, share)
         with self.autocast():
             logits = state.model.forward(images)
         # fp16 and bf16 logits are widened: the softmax of 1,000 classes loses too much there.
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        loss = mean_loss(logits, batch.labels, self._loss)
+        if share is None:
+            loss = mean_loss(logits, batch.labels, self._loss)
+        else:
+            loss = mixed_loss(lambda labels: mean_loss(logits, labels, self._loss), batch.labels, share)
         self.loss += loss.detach()
         if self._loss.divide_by is not None:
             loss = loss * (plan.global_batch_size / self._loss.divide_by)

@@ -155,3 +155,23 @@ def test_lars_against_timm() -> None:
         theirs.step()
     for name, value in reference.named_parameters():
         torch.testing.assert_close(net.get_parameter(name), value, rtol=1e-10, atol=1e-14)
+
+
+def test_lamb_against_timm() -> None:
+    """The same weights as timm's without its clip of the whole gradient, where timm is installed."""
+    timm = pytest.importorskip("timm.optim.lamb")
+    net, reference = Net(), Net()
+    ours = build_optimizer(net, Optimizer(name="lamb", weight_decay=0.05, epsilon=1e-6, beta2=0.98))
+    matrices = [p for p in reference.parameters() if p.ndim > 1]
+    theirs = timm.Lamb(
+        [{"params": matrices, "weight_decay": 0.05}, {"params": [reference.bias], "weight_decay": 0.0}],
+        lr=0.1, betas=(0.9, 0.98), eps=1e-6, max_grad_norm=None,
+    )  # fmt: skip
+    for step in range(4):
+        for name, value in gradients(step).items():
+            net.get_parameter(name).grad = torch.from_numpy(value.copy())
+            reference.get_parameter(name).grad = torch.from_numpy(value.copy())
+        ours.step()
+        theirs.step()
+    for name, value in reference.named_parameters():
+        torch.testing.assert_close(net.get_parameter(name), value, rtol=1e-10, atol=1e-14)

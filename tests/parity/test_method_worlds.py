@@ -1,4 +1,4 @@
-"""LARS, averaged weights, v1, blur and growing images: two processes and a resume change nothing."""
+"""LARS, averaged weights, v1, blur, mixup and growing images: two processes and a resume change nothing."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from dawnrun.train.checkpoint import read_manifest
 
 METHOD = """
 name: method
-input: {datasets: {full: tiny}, mean: [118, 118, 118], std: [58, 58, 58], last_batch: drop}
+input: {datasets: {full: tiny}, mean: [118, 118, 118], std: [58, 58, 58], last_batch: drop, mixup_alpha: 0.3}
 phases:
   - {epochs: 4, image_size: 32, growth: {between: [1, 3], end: 48, step_px: 8}, global_batch_size: 28, per_device_batch_size: 14}
 lr: [{epochs: [0, 1], start: 0.01, end: 0.2}, {epochs: [1, 4], start: 0.2, end: 0.02, shape: linear_cosine}]
@@ -55,6 +55,7 @@ def compare(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], with
             assert error <= within, (name, float(error))
 
 
+@pytest.mark.timeout(300)
 def test_two_processes_and_a_resume(root: Path) -> None:
     """Weights, momenta and averages after four steps; the average is not the weights."""
     run = trained(root, 1)

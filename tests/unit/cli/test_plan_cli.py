@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,24 @@ def test_epochs_that_are_not_validated(folder: Path):
     lines = rows(run("--config", "r.yaml", *(f"--set={text}" for text in sets)))
     assert ["1", "64", "full", "8/8/8", "1", "12", "-7", "8.333e-06..0.0001", "0.8917..0.8"] in lines
     assert any(line[:1] == ["3*"] for line in lines)
+
+
+def test_a_hundred_epochs_in_under_a_second(folder: Path):
+    """A hundred epochs are planned in a fraction of the second allowed."""
+    began = time.perf_counter()
+    text = run("--config", "google-tpu-30m43", "--processes", "256")
+    assert time.perf_counter() - began < 1
+    assert "100 epochs, 15,700 steps" in text
+    assert "warning: " not in text
+
+
+def test_plans_of_changed_recipes_warn(folder: Path):
+    """--rescale and --shrink say what they changed; a recipe with unpublished settings says so."""
+    text = run("--config", "huawei-2m43", "--rescale", "--processes", "3")
+    assert "warning: this is not the recipe as it is written: rescaled from 128 to 3 processes" in text
+    assert "warning: guessed: most of its decisive settings were never published" in text
+    assert "256/768/768" in text
+    content = run_json("--config", "fastai-1x8", "--rescale", "--processes", "4")
+    assert "batches x 0.5, rates x 0.5 (linear rule)" in content["warnings"][0]
+    with pytest.raises(RecipeError, match="or --rescale changes batches and rates"):
+        run("--config", "huawei-2m43", "--processes", "3")
