@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dawnrun.errors import UsageError
-from dawnrun.record.summary import RunSummary, summarize
+from dawnrun.record.cache import summarize_cached
+from dawnrun.record.summary import RunSummary
 from dawnrun.report.claim import Claim, Others, published, read_entry
 
 
@@ -15,7 +16,7 @@ def read_inputs(paths: Sequence[Path], records: Sequence[str] = ()) -> tuple[lis
     """
     known = tuple(map(published, records))
     claimed = [path for path in paths if _is_claim(path)]
-    summaries = [summarize(path) for path in paths if path not in claimed]
+    summaries = [summarize_cached(path) for path in paths if path not in claimed]
     return summaries, Others(claims=tuple(_claims(claimed)) if claimed else (), records=known)
 
 

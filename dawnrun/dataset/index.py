@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dawnrun.cache import default_cache_dir
 from dawnrun.dataset.decode import UnreadableImageError, printable, read_size
 from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, find_split, listed, scan_split
-from dawnrun.dataset.size_cache import SizeCache, default_cache_dir
+from dawnrun.dataset.size_cache import SizeCache
 from dawnrun.errors import DataError
 from dawnrun.text import plural
 

@@ -170,7 +170,9 @@ class Fold:
         self.steps_done = step
         self.skipped_steps += data["skipped_steps"]
         num_steps = attempt.started["epochs"][epoch]["steps"]
-        fold = self._epochs.setdefault(epoch, _EpochFold(planned_steps=num_steps))
+        fold = self._epochs.get(epoch)
+        if fold is None:
+            fold = self._epochs[epoch] = _EpochFold(planned_steps=num_steps)
         fold.add(data)
         if step == end:
             fold.ended = self.timeline.spent()
@@ -178,7 +180,10 @@ class Fold:
         self.progress.add(self.timeline.training_s, epoch + 1 - (end - step) / num_steps, data)
 
     def _phase(self, phase_index: int) -> _PhaseFold:
-        return self._phases.setdefault(phase_index, _PhaseFold(started={}))
+        fold = self._phases.get(phase_index)
+        if fold is None:  # not setdefault: a million windows would make a million folds
+            fold = self._phases[phase_index] = _PhaseFold(started={})
+        return fold
 
     def _evaluation(self, attempt: AttemptFold, event: Event) -> None:
         data = event.data
