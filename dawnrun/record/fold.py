@@ -139,6 +139,7 @@ class Fold:
         """Events that a run has few of."""
         match event.kind:
             case "run.started":
+                self._check_same_run(event)
                 attempt.started = event.data
                 attempt.ends = list(accumulate(epoch["steps"] for epoch in event.data["epochs"]))
                 attempt.steps_done = attempt.first_step
@@ -158,6 +159,15 @@ class Fold:
                     raise refuse(
                         event, f"{attempt.steps_done} of {attempt.started.get('total_steps')} steps are recorded"
                     )
+
+    def _check_same_run(self, event: Event) -> None:
+        """A start from nothing under another name was not made in this folder; a renamed run goes on from a checkpoint."""
+        known = [attempt.started.get("run_id") for attempt in self.attempts if attempt.started]
+        fresh = event.data.get("resumed_from") is None
+        if known and fresh and event.data.get("run_id") not in known:
+            raise refuse(
+                event, f"it is of run {event.data.get('run_id')}, those before of {known[0]}: two runs in one folder"
+            )
 
     def _window(self, attempt: AttemptFold, event: Event) -> None:
         data = event.data
