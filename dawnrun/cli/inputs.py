@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dawnrun.errors import UsageError
-from dawnrun.record.summary import RunSummary, summarize
-from dawnrun.report.claim import Claim, Others, published, read_entry
+from dawnrun.record.cache import summarize_cached
+from dawnrun.record.summary import RunSummary
+from dawnrun.report.claim import Claim, Others
 
 
 def read_inputs(paths: Sequence[Path], records: Sequence[str] = ()) -> tuple[list[RunSummary], Others]:
@@ -13,10 +14,17 @@ def read_inputs(paths: Sequence[Path], records: Sequence[str] = ()) -> tuple[lis
 
     UsageError or ReportError for a path that is none of them, or a name that no record has.
     """
-    known = tuple(map(published, records))
+    known = _published(records) if records else ()
     claimed = [path for path in paths if _is_claim(path)]
-    summaries = [summarize(path) for path in paths if path not in claimed]
+    summaries = [summarize_cached(path) for path in paths if path not in claimed]
     return summaries, Others(claims=tuple(_claims(claimed)) if claimed else (), records=known)
+
+
+def _published(names: Sequence[str]) -> tuple[Claim, ...]:
+    """Records by name, before any log is read: a wrong name is told at once."""
+    from dawnrun.report.claims import published
+
+    return tuple(map(published, names))
 
 
 def _is_claim(path: Path) -> bool:
@@ -43,6 +51,7 @@ def _is_log(path: Path) -> bool:
 def _claims(paths: Sequence[Path]) -> list[Claim]:
     """Read others' files; entries with their JSON."""
     from dawnrun.cli.audit import pair
+    from dawnrun.report.claims import read_entry
     from dawnrun.report.mlperf_log import read_log
 
     logs = [path for path in paths if path.is_file() and _is_log(path)]

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dawnrun.cache import default_cache_dir
 from dawnrun.dataset.decode import UnreadableImageError, printable, read_file, read_size
 from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, listed
 from dawnrun.dataset.shards import Shards
-from dawnrun.dataset.size_cache import SizeCache, default_cache_dir
+from dawnrun.dataset.size_cache import SizeCache
 from dawnrun.dataset.store import scan_store
 from dawnrun.errors import DataError
 from dawnrun.text import plural

@@ -15,16 +15,6 @@ from dawnrun.dataset.folder import Scan
 _VERSION = 1
 
 
-def default_cache_dir() -> Path:
-    """$DAWNRUN_CACHE, else dawnrun below $XDG_CACHE_HOME, else ~/.cache/dawnrun."""
-    own = os.environ.get("DAWNRUN_CACHE")
-    if own:
-        return Path(own)
-    shared = os.environ.get("XDG_CACHE_HOME")
-    # os.path's expanduser, unlike pathlib's, does not fail where a user has no home.
-    return Path(shared or os.path.expanduser("~/.cache"), "dawnrun")  # noqa: PTH111
-
-
 @dataclass(frozen=True, slots=True)
 class SizeCache:
     """The cache of one folder: a file's entry holds while its name, size in bytes and mtime are the same."""

@@ -205,13 +205,16 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not strict JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_reject_constant).decode
+_raw_decode = json.JSONDecoder(parse_constant=_reject_constant).raw_decode
 
 
 def parse_event(line: bytes) -> Event | None:
     """The event of a line, or None if it is none."""
     try:
-        fields = _decode(line.decode())
+        text = line.decode()
+        fields, end = _raw_decode(text)  # starts at `{`: our own lines have no blanks before it
+        if text[end:].strip(" \t\r\n"):
+            return None
         event = Event(
             kind=fields["kind"],
             t_s=fields["t_s"],

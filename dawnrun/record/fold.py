@@ -140,6 +140,7 @@ class Fold:
         """Events that a run has few of."""
         match event.kind:
             case "run.started":
+                self._check_same_run(event)
                 attempt.started = event.data
                 attempt.ends = list(accumulate(epoch["steps"] for epoch in event.data["epochs"]))
                 attempt.steps_done = attempt.first_step
@@ -162,6 +163,15 @@ class Fold:
                         event, f"{attempt.steps_done} of {attempt.started.get('total_steps')} steps are recorded"
                     )
 
+    def _check_same_run(self, event: Event) -> None:
+        """A start from nothing under another name was not made in this folder; a renamed run goes on from a checkpoint."""
+        known = [attempt.started.get("run_id") for attempt in self.attempts if attempt.started]
+        fresh = event.data.get("resumed_from") is None
+        if known and fresh and event.data.get("run_id") not in known:
+            raise refuse(
+                event, f"it is of run {event.data.get('run_id')}, those before of {known[0]}: two runs in one folder"
+            )
+
     def _window(self, attempt: AttemptFold, event: Event) -> None:
         data = event.data
         epoch, step = data["epoch"], data["step"]
@@ -173,7 +183,9 @@ class Fold:
         self.steps_done = step
         self.skipped_steps += data["skipped_steps"]
         num_steps = attempt.started["epochs"][epoch]["steps"]
-        fold = self._epochs.setdefault(epoch, _EpochFold(planned_steps=num_steps))
+        fold = self._epochs.get(epoch)
+        if fold is None:
+            fold = self._epochs[epoch] = _EpochFold(planned_steps=num_steps)
         fold.add(data)
         if step == end:
             fold.ended = self.timeline.spent()
@@ -181,7 +193,10 @@ class Fold:
         self.progress.add(self.timeline.training_s, epoch + 1 - (end - step) / num_steps, data)
 
     def _phase(self, phase_index: int) -> _PhaseFold:
-        return self._phases.setdefault(phase_index, _PhaseFold(started={}))
+        fold = self._phases.get(phase_index)
+        if fold is None:  # not setdefault: a million windows would make a million folds
+            fold = self._phases[phase_index] = _PhaseFold(started={})
+        return fold
 
     def _evaluation(self, attempt: AttemptFold, event: Event) -> None:
         data = event.data

@@ -55,19 +55,22 @@ _SPAN_LOOK: dict[SpanKind, tuple[str, str]] = {
     "idle": ("#999999", "--"),
 }
 _MAX_POINTS = 600
+_FAR = 3
+"""Others' figures that lie further out than this, in lengths of the longest run, do not stretch the axis."""
 
 
 def accuracy_over_time(runs: Runs, others: Others) -> str:
     """Top-5 and top-1 in percent over DAWNBench's clock, with the target, where it was crossed, and others' figures."""
     clocks = [elapsed_s(run.spent, "dawnbench") for run in runs]
-    clocks += [3600 * hours for claim in others.claims for _, hours in _curve(claim, "hours")]
+    clocks = clocks or [seconds for claim in others.claims for seconds, _ in _curve(claim, "hours", 3600)]
     longest_s = max(clocks, default=0.0)
     unit_s, unit = _time_unit(longest_s)
     figure, axes = _accuracy(runs, lambda row: elapsed_s(row.spent, "dawnbench") / unit_s)
     for number, claim in enumerate(others.claims):
-        _claimed(axes, number, [(3600 * hours / unit_s, top) for top, hours in _curve(claim, "hours")])
+        _claimed(axes, number, _curve(claim, "hours", 3600 / unit_s), longest_s / unit_s)
     for record in others.records:
-        _mark(axes, record, unit_s=unit_s, longest_s=longest_s)
+        seconds = None if record.seconds is None else record.seconds / unit_s
+        _mark(axes, record, seconds, longest_s / unit_s, f"{record.name}, {record.rule} clock")
     clock = "dawnbench clock; others by their own" if others.claims or others.records else "dawnbench clock"
     return _accuracy_svg(figure, axes, runs, f"{unit} ({clock})")
 
@@ -75,11 +78,11 @@ def accuracy_over_time(runs: Runs, others: Others) -> str:
 def accuracy_over_epochs(runs: Runs, others: Others) -> str:
     """Top-5 and top-1 in percent over epochs."""
     figure, axes = _accuracy(runs, lambda row: row.epoch)
+    most = float(max((row.epoch for run in runs for row in run.epochs), default=0))
     for number, claim in enumerate(others.claims):
-        _claimed(axes, number, [(epoch, top) for top, epoch in _curve(claim, "epoch")])
+        _claimed(axes, number, _curve(claim, "epoch"), most)
     for record in others.records:
-        if record.epoch is not None and record.top5 is not None:
-            axes.plot([record.epoch], [record.top5], "D", color="black", mfc="white", label=record.name)
+        _mark(axes, record, record.epoch, most, record.name)
     _whole_epochs(axes)
     return _accuracy_svg(figure, axes, runs, "epochs")
 
@@ -206,36 +209,35 @@ def _accuracy(runs: Runs, x: Callable[[EpochRow], float]) -> tuple[Figure, Axes]
     return figure, axes
 
 
-def _curve(claim: Claim, name: Literal["hours", "epoch"]) -> list[tuple[float, float]]:
-    """Top-5, or top-1 where there is none, and place of a claim's rows."""
-    rows = [(row.top1 if row.top5 is None else row.top5, getattr(row, name)) for row in claim.rows]
-    return [(top, place) for top, place in rows if top is not None and place is not None]
+def _curve(claim: Claim, name: Literal["hours", "epoch"], unit: float = 1.0) -> list[tuple[float, float]]:
+    """Place of a claim's rows, in hours or epochs times `unit`, and top-5, or top-1 where there is none."""
+    rows = [(getattr(row, name), row.top1 if row.top5 is None else row.top5) for row in claim.rows]
+    return [(place * unit, top) for place, top in rows if top is not None and place is not None]
 
 
-def _claimed(axes: Axes, number: int, points: Sequence[tuple[float, float]]) -> None:
-    """A claim's curve: thin, grey, told apart by dashes."""
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    axes.plot(xs, ys, _DASHES[number % len(_DASHES)], color="#777777", linewidth=1, label=f"claim {number + 1}")
+def _claimed(axes: Axes, number: int, points: Sequence[tuple[float, float]], longest: float) -> None:
+    """A claim's curve: thin, grey, told apart by dashes; cut far beyond the runs, to leave them legible."""
+    shown = [(x, y) for x, y in points if not longest or x <= _FAR * longest]
+    label = f"claim {number + 1}" + ("" if len(shown) == len(points) else f", to {points[-1][0]:,.0f}")
+    xs, ys = [x for x, _ in shown], [y for _, y in shown]
+    axes.plot(xs, ys, _DASHES[number % len(_DASHES)], color="#777777", linewidth=1, label=label)
 
 
-def _mark(axes: Axes, record: Claim, *, unit_s: float, longest_s: float) -> None:
-    """A published record's time and accuracy; one far beyond the runs is named at the edge, to leave them legible."""
-    if record.seconds is None:
+def _mark(axes: Axes, record: Claim, x: float | None, longest: float, label: str) -> None:
+    """A published record's place and accuracy; one far beyond the runs is named at the edge."""
+    if x is None:
         return
     height = record.top5 or record.top1 or 50.0
-    label = f"{record.name}, {record.rule} clock"
-    if longest_s and record.seconds > 3 * longest_s:
-        label = f"{label}: {record.seconds / unit_s:,.0f}, beyond the edge"
+    if longest and x > _FAR * longest:
+        label = f"{label}: {x:,.0f}, beyond the edge"
         axes.plot([1.0], [height], ">", color="black", label=label, transform=axes.get_yaxis_transform(), clip_on=False)
     else:
-        axes.plot([record.seconds / unit_s], [height], "D", color="black", mfc="white", label=label)
+        axes.plot([x], [height], "D", color="black", mfc="white", label=label)
 
 
 def _accuracy_svg(figure: Figure, axes: Axes, runs: Runs, x_label: str) -> str:
-    axes.set_ylim(0, 102)
+    axes.set(ylim=(0, 102), xlabel=x_label, ylabel="accuracy, %")
     axes.set_xlim(left=0)
-    axes.set_xlabel(x_label)
-    axes.set_ylabel("accuracy, %")
     _legend(figure, axes, ncols=2 if len(runs) <= 2 else 3)
     return _svg(figure)
 

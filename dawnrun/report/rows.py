@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dawnrun import text
-from dawnrun.clock import RULES, SPAN_KINDS, Rule, elapsed_s
+from dawnrun.clock import RULES, SPAN_KINDS, Rule, SpanKind, elapsed_s
 from dawnrun.record.summary import Attempt, EpochRow, PhaseRow, RunSummary, Spent
 from dawnrun.report import words
 from dawnrun.report.claim import Claim, column
@@ -68,6 +68,48 @@ def _parts(spent: Mapping[Rule, Spent]) -> list[Row]:
             cells.append("-" if left_out else f"{part:,.1f} s")
         rows.append((f"  {kind}", *cells))
     return rows
+
+
+TIME_COLUMNS: Row = ("where the time went", "seconds", "share")
+_STARTUP_PARTS: Mapping[SpanKind, Sequence[tuple[str, str]]] = {
+    "initialise": (("imports_s", "imports"), ("process_group_s", "process group"), ("model_s", "model")),
+    "data_setup": (("index_s", "index of the images"), ("first_batch_s", "first batch")),
+}
+
+
+def time_parts(summary: RunSummary) -> list[tuple[str, float]]:
+    """Every kind of span with its seconds, each followed by its own parts (indented), which add up to it.
+
+    The parts of start-up are the first attempt's. Forward, backward, exchange and update are not recorded apart.
+    """
+    found: list[tuple[str, float]] = []
+    for kind in SPAN_KINDS:
+        whole = summary.spent.get(kind, 0.0)
+        parts = _inner_parts(summary, kind, whole)
+        found += [(kind, whole), *((f"  {name}", value) for name, value in parts)]
+    return found
+
+
+def _inner_parts(summary: RunSummary, kind: SpanKind, whole: float) -> list[tuple[str, float]]:
+    """What is known of a span's inside, and the rest; nothing if what is known is more than the whole."""
+    if kind == "training":
+        known = [("waiting for input", summary.input_wait_s)] if whole else []
+        rest = "forward, backward, exchange, update"
+    else:
+        parts = _STARTUP_PARTS.get(kind, ())
+        known = [(name, summary.startup_s[key]) for key, name in parts if key in summary.startup_s]
+        rest = "the rest" if len(summary.attempts) <= 1 else "the rest, and later attempts"
+    left = whole - sum(value for _, value in known)
+    if not known or left < -1e-3:
+        return []
+    return [*known, (rest, max(0.0, left))]
+
+
+def time_cells(summary: RunSummary) -> list[Row]:
+    """The whole run's time by part, as seconds and as a share of all."""
+    total = sum(summary.spent.values())
+    parts = [*time_parts(summary), ("whole run", total)]
+    return [(name, f"{value:,.1f} s", f"{100 * value / total:.1f} %" if total else "-") for name, value in parts]
 
 
 def phase_cells(row: PhaseRow) -> Row:

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from dawnrun.cache import default_cache_dir
 from dawnrun.dataset import index as index_module
 from dawnrun.dataset.index import DatasetIndex, build_index
-from dawnrun.dataset.size_cache import SizeCache, default_cache_dir
+from dawnrun.dataset.size_cache import SizeCache
 from dawnrun.errors import DataError
 
 

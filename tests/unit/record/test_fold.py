@@ -235,3 +235,16 @@ def attempt_and_cut_logs(tmp_path_factory):
         for writer in ("trainer", "launcher")
     }
     return summarize(script.run), logs
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path):
+    """Events copied together; a renamed run that goes on from its checkpoint, or that only starts anew, is one run."""
+    first, second = make_run(tmp_path, recipe={"seed": 1}), make_run(tmp_path)
+    second.events_dir(1).rename(first.path / "events" / "2")
+    for log in first.event_files(2):
+        log.write_text(log.read_text().replace('"attempt":1', '"attempt":2'))
+    with pytest.raises(ReportError, match="two runs in one folder"):
+        summarize(first)
+    log = first.event_files(2)[1]
+    log.write_text(log.read_text().replace(f'"run_id":"{second.path.name}"', f'"run_id":"{first.path.name}"'))
+    assert len(summarize(first).attempts) == 2

@@ -4,7 +4,7 @@ import pytest
 from report_samples import RECIPE, sample
 
 from dawnrun.report.against import against, headline, remarks
-from dawnrun.report.claim import published
+from dawnrun.report.claims import published
 
 
 @pytest.mark.parametrize(

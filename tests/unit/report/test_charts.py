@@ -8,7 +8,8 @@ import pytest
 from report_samples import sample, sample_progress
 
 from dawnrun.report.charts import CHARTS, draw
-from dawnrun.report.claim import Claim, ClaimRow, Others, published
+from dawnrun.report.claim import Claim, ClaimRow, Others
+from dawnrun.report.claims import published
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</svg><script>$\\frac{\x1b"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dawnrun.errors import UsageError
-from dawnrun.report.claim import column, published, read_entry, record_claim, remarks
+from dawnrun.report.claim import column, remarks
+from dawnrun.report.claims import published, read_entry, record_claim
 from dawnrun.report.records import load_records
 
 ENTRIES = Path(__file__).parents[2] / "parity" / "data" / "dawnbench"

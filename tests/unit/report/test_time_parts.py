@@ -1,0 +1,86 @@
+"""Where the time went: the parts add up, whatever happened in the run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_factory import make_script
+from report_samples import sample
+
+from dawnrun.clock import RULES, elapsed_s
+from dawnrun.record.summary import summarize
+from dawnrun.report.document import run_document
+from dawnrun.report.rows import time_cells, time_parts
+
+
+def test_parts_of_start_up_and_training():
+    summary = sample()
+    parts = dict(time_parts(summary))
+    assert parts["  imports"] == 4.5
+    assert parts["  the rest"] == pytest.approx(3.0 - 0.5 - 1.0)  # data_setup's, the later of the two
+    assert parts["  waiting for input"] == 14.4
+    assert parts["  forward, backward, exchange, update"] == pytest.approx(4 * 360 - 14.4)
+    assert time_cells(summary)[-1][0] == "whole run"
+    assert time_cells(summary)[-1][2] == "100.0 %"
+
+
+def test_parts_that_exceed_their_whole_are_left_out():
+    """A first attempt killed before its own report of start-up, or clocks that disagree: no negative rest."""
+    names = [name for name, _ in time_parts(sample(startup_s={"imports_s": 1e6}, input_wait_s=1e9))]
+    assert "  imports" not in names and "  waiting for input" not in names
+
+
+seconds = st.floats(0.01, 50)
+
+
+@st.composite
+def histories(draw):
+    """What happens in a run: attempts that train some epochs and end in order, by a kill, or by a crash nobody saw."""
+    return draw(
+        st.lists(
+            st.tuples(st.integers(0, 2), seconds, seconds, st.sampled_from(["kill", "unseen", "stop"]), seconds),
+            min_size=1,
+            max_size=4,
+        )
+    )
+
+
+@given(histories())
+def test_any_history_adds_up(tmp_path_factory, attempts):
+    """Parts to kinds, kinds to each rule's clock, in the table and in report.json."""
+    script = make_script(tmp_path_factory.mktemp("runs"))
+    for number_of_epochs, imports_s, data_s, end, pause_s in attempts:
+        if script.step >= script.ends(len(script.plan) - 1):
+            break
+        script.launch()
+        script.start(first_step=script.step, imports_s=imports_s, data_s=data_s)
+        for _ in range(number_of_epochs):
+            if script.step < script.ends(len(script.plan) - 1):
+                script.train_epoch()
+                script.validate(500, 930)
+                script.save()
+        if end == "stop":
+            script.finish("preempted")
+        else:
+            script.kill(pause_s, seen=end == "kill")
+        script.time.pass_s(pause_s)
+    summary = summarize(script.run)
+    parts = time_parts(summary)
+    kinds = [value for name, value in parts if not name.startswith("  ")]
+    assert sum(kinds) == pytest.approx(sum(summary.spent.values()))
+    for place, (name, value) in enumerate(parts):
+        inner = []
+        for below, seconds_ in parts[place + 1 :]:
+            if not below.startswith("  "):
+                break
+            inner.append(seconds_)
+        if not name.startswith("  ") and inner:
+            assert sum(inner) == pytest.approx(value, abs=2e-3)
+    document = run_document(summary)
+    for rule in RULES:
+        clocks = [document["time_spent"][rule]]
+        clocks += [document["time_to_accuracy"][rule]] if document["time_to_accuracy"] else []
+        for clock in clocks:
+            assert sum(clock["parts_s"].values()) == pytest.approx(clock["seconds"])
+        assert document["time_spent"][rule]["seconds"] == pytest.approx(elapsed_s(summary.spent, rule))
+        left_out = sum(document["time_spent"][rule]["left_out_s"].values())
+        assert clocks[0]["seconds"] + left_out == pytest.approx(sum(summary.spent.values()))
