@@ -10,6 +10,7 @@ import click
 
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
+from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import ExitCode, LaunchError, UsageError
 from dawnrun.launch.checks import check_data, check_output, data_folders
 from dawnrun.launch.devices import Found, available_cores, find_device, resolve_site
@@ -61,6 +62,7 @@ def _check(document: Document[Recipe], site: Site) -> None:
     # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
+    choose_decoder(recipe.input.decoder)
     check_data(data_folders(recipe, site))
     check_output(site.run_root, recipe.checkpoint.keep)
 
@@ -72,6 +74,8 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     say(f"recipe      {recipe.name} ({source}), confidence {provenance.confidence}{of}")
     say(f"device      {site.device} ({machine.found.how})")
     say(f"processes   {site.world_size}, with {plural(site.threads_per_process or 1, 'thread')} each")
+    decoder = choose_decoder(recipe.input.decoder)
+    say(f"decoder     {decoder.name} ({decoder.reason})")
     for index, phase in enumerate(recipe.phases):
         passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
         say(
