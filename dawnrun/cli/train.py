@@ -11,6 +11,7 @@ import click
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
+from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import ExitCode, LaunchError, TrainError, UsageError
 from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
 from dawnrun.launch.choose import open_launcher
@@ -68,6 +69,7 @@ def _check(document: Document[Recipe], site: Site) -> None:
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
+    choose_decoder(recipe.input.decoder)
     if site.launcher.local is not None:
         check_data(data_folders(recipe, site))
     check_output(site.run_root, recipe.checkpoint.keep)
@@ -83,6 +85,8 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     say(f"device      {site.device} ({machine.found.how})")
     threads = f"with {plural(site.threads_per_process, 'thread')} each" if site.threads_per_process else "sharing cores"
     say(f"processes   {site.world_size} on {plural(site.nodes, 'node')}, {threads}")
+    decoder = choose_decoder(recipe.input.decoder)
+    say(f"decoder     {decoder.name} ({decoder.reason})")
     for index, phase in enumerate(recipe.phases):
         sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
         passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)

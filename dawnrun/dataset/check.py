@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from dawnrun.cache import default_cache_dir
 from dawnrun.dataset.decode import BadImage, UnreadableImageError, check_image, printable
 from dawnrun.dataset.folder import Scan, Split
 from dawnrun.dataset.index import check_same_classes
-from dawnrun.dataset.size_cache import default_cache_dir
 from dawnrun.dataset.store import scan_store
 from dawnrun.errors import DataError
 from dawnrun.text import count, plural

@@ -97,7 +97,9 @@ class Input(Part):
     aspect_ratio: tuple[float, float] = Field(
         (3 / 4, 4 / 3), description="narrowest and widest crop, width over height"
     )
-    decoder: Literal["auto", "vision"] = Field("auto", description="what turns JPEG bytes into pixels")
+    decoder: Literal["auto", "dali", "vision"] = Field(
+        "auto", description="what turns JPEG bytes into pixels: NVIDIA DALI, Pillow, or the fastest that is installed"
+    )
     max_bad_images: Natural = Field(0, description="unreadable images replaced and counted before the run stops")
 
 

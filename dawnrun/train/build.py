@@ -100,7 +100,7 @@ def build(worker: Worker) -> Training:
             run_id=worker.run.path.name,
             first_step=state.step,
             precision=precision,
-            decoder="vision",
+            decoder=batches.decoder_name,
             initial_weights_sha256=initial_sha256,
             resumed_from=None if checkpoint is None else str(checkpoint.path.relative_to(worker.run.path)),
         )

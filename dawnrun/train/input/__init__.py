@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 from dawnrun.dataset.decode import BadImage
+from dawnrun.dataset.decoders import DecoderName, choose_decoder
 from dawnrun.dataset.index import DatasetIndex
 from dawnrun.dataset.views import view_shapes
 from dawnrun.recipe.schedule import StepPlan
@@ -28,7 +29,9 @@ class Batch:
 
 
 class InputPipeline(Protocol):
-    """One process's share of the images."""
+    """One process's share of the images, decoded by `decoder_name`."""
+
+    decoder_name: DecoderName
 
     def train(self, plans: Iterable[StepPlan]) -> Iterator[Batch]:
         """One Batch per micro-batch of this process, `plan.accumulate_steps` a step; prefetches across steps."""
@@ -54,14 +57,15 @@ def open_input(
     device: torch.device,
     on_bad_image: Callable[[BadImage], None],
 ) -> InputPipeline:
-    """Allocate the buffers for every batch of the recipe and start `num_threads` decode threads.
+    """Allocate the buffers for every batch of the recipe and start the decoder with `num_threads` threads.
 
     `train_sets` has an index for each data set that the phases name; `on_bad_image` is called in the thread that
-    iterates, once for each image replaced.
+    iterates, once for each image replaced. Raises LaunchError if the recipe's decoder is not installed.
     """
     # Imported here because it imports this module's types.
-    from dawnrun.train.input.ahead import Capacity
-    from dawnrun.train.input.vision import VisionInput
+    from dawnrun.train.input.ahead import Capacity, Decoder
+    from dawnrun.train.input.pipeline import DecodedInput
+    from dawnrun.train.input.selection import Selection
 
     largest_view = max(
         width * height
@@ -70,7 +74,7 @@ def open_input(
         for width, height in view_shapes(phase.validation, image_size)
     )
     largest_batch = max(phase.per_device_batch_size for phase in recipe.phases)
-    return VisionInput(
+    selection = Selection(
         train_sets=train_sets,
         validation_set=validation_set,
         seed=recipe.seed,
@@ -81,9 +85,28 @@ def open_input(
         on_bad_image=on_bad_image,
         rank=rank,
         world_size=world_size,
-        num_threads=num_threads,
-        device=device,
         validation_batch_size=recipe.validation.batch_size,
+    )
+    name = choose_decoder(recipe.input.decoder).name
+    decoder: Decoder
+    if name == "dali":
+        from dawnrun.train.input.dali import DaliDecoder
+
+        decoder = DaliDecoder(
+            num_threads=num_threads,
+            device=device,
+            max_batch_size=max(largest_batch, recipe.validation.batch_size),
+            by_path=all(index.shards is None for index in (*train_sets.values(), validation_set)),
+        )
+    else:
+        from dawnrun.train.input.vision import PillowDecoder
+
+        decoder = PillowDecoder(num_threads)
+    return DecodedInput(
+        selection,
+        decoder,
+        decoder_name=name,
+        device=device,
         training_capacity=Capacity(
             max(
                 phase.per_device_batch_size * max(sizes) ** 2

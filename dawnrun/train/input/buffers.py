@@ -58,6 +58,20 @@ class Slot:
             self._copy(num_bytes, num_images, non_blocking=True)
         self._uploaded = self._record(self._stream)
 
+    def take(self, pixels: torch.Tensor, num_images: int) -> None:
+        """In place of `upload` where pixels, uint8 [n, height, width, 3], are on the device; returns when they were read."""
+        if self._stream is None:
+            self._device_pixels[: pixels.numel()].copy_(pixels.reshape(-1))
+            self._device_labels[:num_images].copy_(self._labels[:num_images])
+            return
+        if self._used is not None:
+            self._stream.wait_event(self._used)
+        with self._stream:
+            self._device_pixels[: pixels.numel()].copy_(pixels.reshape(-1), non_blocking=True)
+            self._device_labels[:num_images].copy_(self._labels[:num_images], non_blocking=True)
+        self._uploaded = self._record(self._stream)
+        self._uploaded.synchronize()
+
     def tensors(self, num_images: int, width: int, height: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Images uint8 [n, 3, height, width] in channels-last memory and labels int64 [n], on the device, uncopied."""
         if self._uploaded is not None:

@@ -1,4 +1,4 @@
-"""The batches of VisionInput: which images, in which shape, for any number of processes, and what bad files do."""
+"""The batches of DecodedInput: which images, in which shape, for any number of processes, and what bad files do."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from dawnrun.dataset.order import epoch_order, step_images
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import Recipe, View
 from dawnrun.train.input import open_input
-from dawnrun.train.input.vision import VisionInput
+from dawnrun.train.input.pipeline import DecodedInput
 
 NUM_TRAIN, NUM_VAL = 11, 10
 
@@ -45,7 +45,7 @@ def indexes(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Datas
 
 
 @pytest.fixture
-def opened(indexes: tuple[DatasetIndex, DatasetIndex]) -> Iterator[VisionInput]:
+def opened(indexes: tuple[DatasetIndex, DatasetIndex]) -> Iterator[DecodedInput]:
     vision = pipeline(indexes)
     yield vision
     vision.close()
@@ -57,7 +57,7 @@ def numbers(images: torch.Tensor) -> list[int]:
     return [round((float(value) - 10) / 20) for value in first]
 
 
-def test_a_batch_has_the_images_of_the_plan(opened: VisionInput) -> None:
+def test_a_batch_has_the_images_of_the_plan(opened: DecodedInput) -> None:
     plans = [plan(step) for step in range(3)]
     batches = kept(opened.train(plans))
     assert len(batches) == 6
@@ -71,7 +71,7 @@ def test_a_batch_has_the_images_of_the_plan(opened: VisionInput) -> None:
         assert labels.tolist() == [0 if number < 2 else 1 for number in numbers(images)]
 
 
-def test_buffers_are_used_again_and_hold_until_the_next_batch(opened: VisionInput) -> None:
+def test_buffers_are_used_again_and_hold_until_the_next_batch(opened: DecodedInput) -> None:
     places = []
     for batch in opened.train(plan(step % 3, first_position=0) for step in range(8)):
         before = batch.images.clone()
@@ -115,7 +115,7 @@ def test_a_resumed_stream_goes_on_with_the_same_batches(indexes: tuple[DatasetIn
     assert first != second and sorted(first) == sorted(second)
 
 
-def test_image_and_batch_size_change_from_step_to_step(opened: VisionInput) -> None:
+def test_image_and_batch_size_change_from_step_to_step(opened: DecodedInput) -> None:
     small = plan(0)
     large = plan(1, image_size=32, per_device_batch_size=4, accumulate_steps=1)
     shapes = [tuple(batch.images.shape) for batch in opened.train([small, large, small])]
@@ -136,12 +136,12 @@ def test_each_validation_image_once_over_four_processes(indexes: tuple[DatasetIn
         assert sorted(seen) == list(range(NUM_VAL))
 
 
-def test_rectangular_batches_have_one_shape_each(opened: VisionInput) -> None:
+def test_rectangular_batches_have_one_shape_each(opened: DecodedInput) -> None:
     shapes = {tuple(batch.images.shape[2:]) for batch in opened.validation(View(rectangular=True), 32)}
     assert shapes == {(40, 32), (32, 32), (32, 40)}
 
 
-def test_validation_leaves_batches_read_ahead_alone(opened: VisionInput) -> None:
+def test_validation_leaves_batches_read_ahead_alone(opened: DecodedInput) -> None:
     plans = [plan(step) for step in range(3)]
     alone = kept(opened.train(plans))
     stream, mixed = opened.train(plans), []
@@ -153,7 +153,7 @@ def test_validation_leaves_batches_read_ahead_alone(opened: VisionInput) -> None
     assert all(one.equal(other) for (one, _), (other, _) in zip(alone, mixed, strict=True))
 
 
-def test_a_stream_left_half_way_can_be_followed_by_another(opened: VisionInput) -> None:
+def test_a_stream_left_half_way_can_be_followed_by_another(opened: DecodedInput) -> None:
     plans = [plan(step) for step in range(3)]
     alone = kept(opened.train(plans))
     next(opened.train(plans))
@@ -187,7 +187,7 @@ def test_an_interrupt_leaves_no_thread(indexes: tuple[DatasetIndex, DatasetIndex
     assert not decode_threads()
 
 
-def test_pixels_are_those_of_the_decoder(opened: VisionInput, indexes: tuple[DatasetIndex, DatasetIndex]) -> None:
+def test_pixels_are_those_of_the_decoder(opened: DecodedInput, indexes: tuple[DatasetIndex, DatasetIndex]) -> None:
     (batch, *_) = kept(opened.validation(View(resize_px=16), 16))
     source = indexes[1]
     width, height = int(source.widths[0]), int(source.heights[0])
@@ -197,7 +197,7 @@ def test_pixels_are_those_of_the_decoder(opened: VisionInput, indexes: tuple[Dat
     assert np.array_equal(batch[0][0].permute(1, 2, 0).numpy(), out)
 
 
-def test_an_unexpected_error_of_a_thread_reaches_the_trainer(opened: VisionInput) -> None:
+def test_an_unexpected_error_of_a_thread_reaches_the_trainer(opened: DecodedInput) -> None:
     with pytest.raises(KeyError, match="px160"):
         list(opened.train([plan(0, dataset="px160")]))
 
@@ -210,7 +210,7 @@ def test_same_image_has_other_windows_in_other_epochs(indexes: tuple[DatasetInde
     boxes = []
     for epoch in (0, 1, 0):
         where = np.flatnonzero(epoch_order(num_images=NUM_TRAIN, seed=5, epoch=epoch) == 7)
-        images, windows = vision._seen(plan(0, epoch=epoch), source, where)
+        images, windows = vision._selection.seen(plan(0, epoch=epoch), source, where)
         assert images.tolist() == [7]
         boxes.append(windows.box(0))
     vision.close()

@@ -1,4 +1,4 @@
-"""What the tests of VisionInput share: steps of 4 images in 2 micro-batches, and a small pipeline."""
+"""What the tests of the input share: steps of 4 images in 2 micro-batches, and a small pipeline."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,10 @@ from dawnrun.dataset.decode import BadImage
 from dawnrun.dataset.index import DatasetIndex
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.train.input import Batch
-from dawnrun.train.input.ahead import Capacity
-from dawnrun.train.input.vision import VisionInput
+from dawnrun.train.input.ahead import Capacity, Decoder
+from dawnrun.train.input.pipeline import DecodedInput
+from dawnrun.train.input.selection import Selection
+from dawnrun.train.input.vision import PillowDecoder
 
 CPU = torch.device("cpu")
 
@@ -45,8 +47,9 @@ def pipeline(
     last_batch: str = "fill",
     num_threads: int = 2,
     validation_batch_size: int = 3,
-) -> VisionInput:
-    return VisionInput(
+    decoder: Decoder | None = None,
+) -> DecodedInput:
+    selection = Selection(
         train_sets={"full": indexes[0]},
         validation_set=indexes[1],
         seed=5,
@@ -57,9 +60,13 @@ def pipeline(
         on_bad_image=([] if bad is None else bad).append,
         rank=rank,
         world_size=world_size,
-        num_threads=num_threads,
-        device=CPU,
         validation_batch_size=validation_batch_size,
+    )
+    return DecodedInput(
+        selection,
+        decoder or PillowDecoder(num_threads),
+        decoder_name="vision",
+        device=CPU,
         training_capacity=Capacity(4 * 32 * 32, 4),
         validation_capacity=Capacity(validation_batch_size * 32 * 42, validation_batch_size),
     )
