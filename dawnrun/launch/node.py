@@ -105,6 +105,8 @@ def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[
     threads = order.threads or max(1, available_cores() // order.processes)
     ours = worker_environment(device=order.device, threads=threads)
     ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
+    # A signal to the agent would end it before its workers have saved; the guard signals them itself.
+    ours["PET_SIGNALS_TO_HANDLE"] = "SIGQUIT"
     # "=": this name alone, where NCCL would take every name that begins with it.
     ours["NCCL_SOCKET_IFNAME"] = f"={interface}"
     return {**clean_environment(outer), **ours, **order.env}
