@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -70,6 +69,7 @@ def script(job: Job) -> str:
         directory=slurm.directory or Path.cwd(),
         attempt=int(job.folder.name),
         signal=slurm.signal,
+        pattern=str(run).replace("%", "%%"),
         steps=step_options(job, slurm),
         requeue=slurm.requeue and site.nodes > 0,
     )
@@ -124,7 +124,7 @@ class SlurmLauncher:
         order = order_of(job)
         name = str(job.folder / "order.json")
         if self.inside:
-            order = meet(replace(order, rendezvous=f"{order.rendezvous}-{job.folder.name}"), self._environment)
+            order = meet(order, self._environment)
             node = (self._slurm.python or sys.executable, "-u", "-m", "dawnrun.launch.node", "--order", name)
             log = f"--output={str(job.logs).replace('%', '%%')}/srun-%t.log"
             command = ("srun", *step_options(job, self._slurm), log, *node)
