@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "report": ("dawnrun.cli.report", "report", "State the time to the target of one or more runs."),
     "plan": ("dawnrun.cli.plan", "plan", "Show what a recipe amounts to: sizes, batches, steps, rates."),
     "validate": ("dawnrun.cli.validate", "validate", "Measure the accuracy of a run or checkpoint."),
+    "doctor": ("dawnrun.cli.doctor", "doctor", "Examine every node of a site before a run."),
     "jobs": ("dawnrun.cli.jobs", "jobs", "List, follow and stop runs."),
     "recipe": ("dawnrun.cli.recipe", "recipe", "Check or show a recipe."),
     "data": ("dawnrun.cli.data", "data", "Make and check data sets."),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dawnrun.launch.devices import available_cores
-from dawnrun.launch.facts import node_facts
+from dawnrun.launch.facts import node_facts, versions
 from dawnrun.launch.guard import POLL_S, Guard, Lease
 from dawnrun.launch.local import clean_environment, worker_environment
 from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, own_address, reach, resolve
@@ -38,7 +38,7 @@ EXIT_PREEMPTED = 75
 class Order:
     """One node's part of a job. `address` and `port`: where the agents meet, on node 0; a name is looked up here.
 
-    `files`: texts of the run directory, relative to it, that node 0 writes where nobody could do it before.
+    `versions`: what this node must have, where nobody asked before. `files`: texts of the run directory, relative to it, that node 0 writes where nobody could do it before.
     """
 
     rank: int
@@ -57,6 +57,7 @@ class Order:
     engine: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         """One line of JSON."""
@@ -133,6 +134,15 @@ def prepare(order: Order) -> None:
         if time.monotonic() > deadline:
             raise OSError(f"{folder}: node 0 has not made it within {JOIN_S} s; is this volume the same on all nodes?")
         time.sleep(POLL_S)
+
+
+def check_versions(order: Order) -> None:
+    """Raises OSError where another dawnrun, torch or Python would take part."""
+    here = versions() if order.versions else {}
+    other = [f"{name} is {here[name]} here and {known} where it was submitted" for name, known in order.versions.items()
+             if here[name] != known]  # fmt: skip
+    if other:
+        raise OSError("; ".join(other))
 
 
 def resolve_patiently(order: Order) -> Order:
@@ -225,7 +235,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dawnrun.launch.node", description=__doc__)
     parser.add_argument("--order", type=Path)
     parser.add_argument("--rank", type=int, help="left out: the scheduler's number of this task")
+    parser.add_argument("--facts", type=Path, help="a file with the launcher's question; answer it and leave")
     arguments = parser.parse_args()
+    if arguments.facts is not None:
+        tell({"facts": node_facts(json.loads(arguments.facts.read_text(encoding="utf-8")))})
+        return 0
     if arguments.order is None:
         return converse()
     fields = json.loads(arguments.order.read_text(encoding="utf-8"))
@@ -233,6 +247,7 @@ def main() -> int:
     rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
     order = Order.read({**fields, "rank": rank})
     try:
+        check_versions(order)
         prepare(order)
         return run(resolve_patiently(order), Lease(stdin=False))
     except OSError as error:

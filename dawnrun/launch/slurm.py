@@ -16,10 +16,12 @@ from dawnrun import __version__
 from dawnrun.errors import LaunchError
 from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow
 from dawnrun.launch.batch import meet
+from dawnrun.launch.facts import versions
 from dawnrun.launch.node import EXIT_PREEMPTED, Order
 from dawnrun.launch.outcome import read_node
 from dawnrun.launch.queue import ASK_LIMIT_S, job_status
 from dawnrun.recipe.launchers import Slurm
+from dawnrun.recipe.schema import Site
 
 GRACE_S = 20.0
 """Less than Slurm's KillWait (30 s) less its margin: the workers must have ended before Slurm kills them."""
@@ -45,6 +47,7 @@ def order_of(job: Job) -> Order:
         interface=site.interface,
         engine=site.engine,
         env=dict(site.env),
+        versions=versions(),
     )
 
 
@@ -83,16 +86,21 @@ def _directive(option: str) -> str:
 
 def batch_options(job: Job, slurm: Slurm) -> list[str]:
     """What sbatch is asked for."""
-    run, site = job.folder.parent.parent, job.site
-    options = [f"--job-name={run.name}", f"--nodes={site.nodes}", "--ntasks-per-node=1"]
+    run = job.folder.parent.parent
+    options = [f"--job-name={run.name}", *node_options(job.site, slurm)]
+    options += [f"--signal=B:{slurm.signal}@{slurm.warning_s}"]
+    options += ["--requeue", "--open-mode=append"] if slurm.requeue else ["--no-requeue"]
+    return [*options, f"--output={str(run).replace('%', '%%')}/logs/slurm-%j.log", *slurm.options]
+
+
+def node_options(site: Site, slurm: Slurm) -> list[str]:
+    """Which nodes, and what of them."""
+    options = [f"--nodes={site.nodes}", "--ntasks-per-node=1"]
     if site.device != "cpu":
         options.append(f"--gpus-per-node={site.world_size // site.nodes}")
     options.append(f"--cpus-per-task={slurm.cpus_per_node}" if slurm.cpus_per_node else "--exclusive")
     named = {"partition": slurm.partition, "account": slurm.account, "constraint": slurm.constraint}
-    options += [f"--{name}={value}" for name, value in {**named, "time": slurm.time_limit}.items() if value]
-    options += [f"--signal=B:{slurm.signal}@{slurm.warning_s}"]
-    options += ["--requeue", "--open-mode=append"] if slurm.requeue else ["--no-requeue"]
-    return [*options, f"--output={str(run).replace('%', '%%')}/logs/slurm-%j.log", *slurm.options]
+    return options + [f"--{name}={value}" for name, value in {**named, "time": slurm.time_limit}.items() if value]
 
 
 def step_options(job: Job, slurm: Slurm) -> list[str]:

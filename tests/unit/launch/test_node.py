@@ -162,3 +162,11 @@ def test_the_fingerprint_covers_every_source(tmp_path):
     before = code_sha256(tmp_path)
     (tmp_path / "b.py").write_text("")
     assert code_sha256(tmp_path) != before
+
+
+def test_another_version_takes_no_part():
+    """Under a scheduler nobody asks first, so the node itself compares."""
+    node.check_versions(ORDER)
+    node.check_versions(replace(ORDER, versions=versions()))
+    with pytest.raises(OSError, match=r"torch is .* here and 1\.0 where it was submitted"):
+        node.check_versions(replace(ORDER, versions={**versions(), "torch": "1.0"}))
