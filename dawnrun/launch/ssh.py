@@ -22,7 +22,7 @@ from dawnrun.recipe.schema import Site
 
 ASK_S = 40.0
 """Time for all hosts to answer a question; Python and the data folders may lie on a slow disk."""
-END_S = 2.0
+END_S = 1.0
 """Once one node has failed, time for the others to fail by themselves and say why."""
 
 
