@@ -44,12 +44,18 @@ def job_of(run: RunDir, attempt: int, site: Site) -> Job:
     )
 
 
-def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job) -> ExitCode:
-    """Start an attempt, follow it to its end and say how it ended. Raises what made it fail."""
+def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job, *, detach: bool = False) -> ExitCode:
+    """Start an attempt, follow it to its end (not with `detach`) and say how it ended. Raises what made it fail."""
     launcher = open_launcher(job.site, data=data_folders(recipe, job.site), tell=say)
     plan = launcher.plan(job)
     job.logs.mkdir(parents=True, exist_ok=True)
     (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8")
+    if detach:
+        launcher.submit(plan)
+        say(
+            f"job {held_by(job.folder)} is submitted; follow it with: dawnrun jobs logs {shlex.quote(str(run.path))} --follow"
+        )
+        return ExitCode.OK
     started = time.perf_counter()
     narrator = Narrator(recipe)
     with Signals() as signals, run.log("launcher", attempt, t_s=lambda: time.perf_counter() - started) as log:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Check what a run claims, as far as it can be done here.",
     ),
     "bundle": ("dawnrun.cli.bundle", "bundle", "Make one archive of what a stranger needs to check a run."),
+    "doctor": ("dawnrun.cli.doctor", "doctor", "Examine every node of a site before a run."),
     "jobs": ("dawnrun.cli.jobs", "jobs", "List, follow and stop runs."),
     "recipe": ("dawnrun.cli.recipe", "recipe", "Check or show a recipe."),
     "data": ("dawnrun.cli.data", "data", "Make and check data sets."),

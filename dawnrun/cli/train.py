@@ -10,6 +10,7 @@ import click
 
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
+from dawnrun.cli.pods import train_on_kubernetes
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import ExitCode, LaunchError, TrainError, UsageError
@@ -38,6 +39,7 @@ DATA_ROOT = click.option(
     metavar="DIR",
     help="Folder of the data sets, instead of the site's.",
 )
+DETACH = click.option("--detach", is_flag=True, help="Submit the job and leave it to the scheduler (Slurm).")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print every file and command; start nothing.")
 
 
@@ -72,7 +74,8 @@ def _check(document: Document[Recipe], site: Site) -> None:
     choose_decoder(recipe.input.decoder)
     if site.launcher.local is not None:
         check_data(data_folders(recipe, site))
-    check_output(site.run_root, recipe.checkpoint.keep)
+    if site.launcher.kubernetes is None:
+        check_output(site.run_root, recipe.checkpoint.keep)
 
 
 def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
@@ -106,6 +109,7 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
 @DATA_ROOT
 @SHRINK
 @RESCALE
+@DETACH
 @DRY_RUN
 def train(
     config: str,
@@ -115,6 +119,7 @@ def train(
     data_root: Path | None,
     shrink: str | None,
     rescale: bool,
+    detach: bool,
     dry_run: bool,
 ) -> ExitCode:
     """Train a recipe on a site, from the start.
@@ -126,8 +131,12 @@ def train(
     document = read(config, Recipe, overrides)
     machine = find_machine(read(site_name, Site).value, data_root=data_root, run_root=run_root)
     document = changed(document, machine.site.world_size, shrink=shrink, rescale=rescale)
+    if detach and machine.site.launcher.slurm is None and machine.site.launcher.kubernetes is None:
+        raise UsageError("--detach: runs of the local and ssh launchers end with their command; use nohup or tmux")
     _check(document, machine.site)
     _print_choices(document.value, machine, document.source)
+    if machine.site.launcher.kubernetes is not None:
+        return train_on_kubernetes(document, machine.site, dry_run=dry_run)
     if dry_run:
         _print_dry_run(document.value, machine.site)
         return ExitCode.OK
@@ -139,21 +148,30 @@ def train(
         site_text=resolved_text(machine.site),
     )
     say(f"run         {run.path}")
-    return _start(run, document.value, machine.site)
+    return _start(run, document.value, machine.site, detach=detach)
 
 
-def _start(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None = None) -> ExitCode:
+def _start(
+    run: RunDir,
+    recipe: Recipe,
+    site: Site,
+    changes: dict[str, tuple[Any, Any]] | None = None,
+    *,
+    detach: bool = False,
+) -> ExitCode:
     """A new attempt; after a failure further ones, as many as the site allows."""
     for left in range(site.max_restarts, 0, -1):
         try:
-            return _attempt(run, recipe, site, changes)
+            return _attempt(run, recipe, site, changes, detach=detach)
         except TrainError as error:
             say(str(error))
             say(f"starting again; restarts left after this one: {left - 1}")
-    return _attempt(run, recipe, site, changes)
+    return _attempt(run, recipe, site, changes, detach=detach)
 
 
-def _attempt(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None) -> ExitCode:
+def _attempt(
+    run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None, *, detach: bool
+) -> ExitCode:
     """One attempt, with the recipe and site it uses in its folder."""
     attempt = run.new_attempt()
     folder = run.attempt_dir(attempt)
@@ -161,7 +179,7 @@ def _attempt(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[A
     (folder / "site.yaml").write_text(resolved_text(site), encoding="utf-8")
     if changes:
         (folder / "changes.json").write_text(json.dumps(changes) + "\n", encoding="utf-8")
-    return run_attempt(run, attempt, recipe, job_of(run, attempt, site))
+    return run_attempt(run, attempt, recipe, job_of(run, attempt, site), detach=detach)
 
 
 def _print_dry_run(recipe: Recipe, site: Site) -> None:
@@ -220,6 +238,8 @@ def resume(
         )
     site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
     machine = find_machine(site, data_root=data_root, run_root=run.path.parent)
+    if machine.site.launcher.kubernetes is not None:
+        raise UsageError("resume on Kubernetes is not offered yet; resume in a pod with --site of its own")
     _check(document, machine.site)
     _print_choices(document.value, machine, document.source)
     if dry_run:

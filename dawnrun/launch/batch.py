@@ -51,7 +51,9 @@ def meet(order: Order, environment: Mapping[str, str], restarts: int = 0) -> Ord
         raise LaunchError(f"job {job} has {len(nodes)} nodes ({', '.join(nodes)}), the site asks for {order.nodes}")
     port = FIRST_PORT + (int(job) + restarts) % NUM_PORTS
     address = node_address(nodes[0])
-    return replace(order, rendezvous=f"{order.rendezvous}-{job}-{restarts}", address=address, port=port)
+    folder = Path(order.folder)
+    rendezvous = f"{folder.parent.parent.name}-{folder.name}-{job}-{restarts}"
+    return replace(order, rendezvous=rendezvous, address=address, port=port)
 
 
 def node_address(name: str) -> str:

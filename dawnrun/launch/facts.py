@@ -54,7 +54,7 @@ def node_facts(question: Mapping[str, Any]) -> dict[str, Any]:
         "time": time.time(),
         "cores": available_cores(),
         "devices": len(hints()),
-        "interfaces": interfaces(),
+        "interfaces": dict(interfaces()),
         # "CLIENT PORT SERVER PORT": the address by which the launcher reached this machine.
         "ssh_address": os.environ.get("SSH_CONNECTION", "   ").split(" ")[2],
         "shm_bytes": _free("/dev/shm"),  # noqa: S108 - asked for its size alone

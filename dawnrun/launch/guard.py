@@ -85,6 +85,13 @@ def _die_with_guard() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def _die_with_guard_alone() -> None:
+    """The same, and a scheduler's signals, which reach every process of a step, are left to the guard."""
+    _die_with_guard()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
     """What a guard hears from its launcher.
@@ -143,7 +150,8 @@ class Guard:
                 stderr=file,
                 env=env,
                 start_new_session=True,
-                preexec_fn=_die_with_guard,  # safe: this process has one thread
+                # Safe: this process has one thread.
+                preexec_fn=_die_with_guard if lease.stdin else _die_with_guard_alone,
             )
 
     def run(self) -> int:
@@ -208,7 +216,8 @@ class Guard:
             self._signal_workers(signal.SIGABRT)
         elif self._reason is None:
             self._stop("interrupted", self._grace_s)
-        else:
+        elif self._lease.stdin:
+            # A scheduler sends one end in several signals, and knows how to kill.
             self._deadline = time.monotonic()
 
     def _stop(self, reason: str, grace_s: float) -> None:

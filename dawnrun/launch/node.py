@@ -15,13 +15,13 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from dawnrun.launch.devices import available_cores
-from dawnrun.launch.facts import node_facts
-from dawnrun.launch.guard import Guard, Lease
+from dawnrun.launch.facts import node_facts, versions
+from dawnrun.launch.guard import POLL_S, Guard, Lease
 from dawnrun.launch.local import clean_environment, worker_environment
 from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, own_address, reach, resolve
 
@@ -36,7 +36,10 @@ EXIT_PREEMPTED = 75
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """One node's part of a job. `address` and `port`: where the agents meet, on node 0; a name is looked up here."""
+    """One node's part of a job. `address` and `port`: where the agents meet, on node 0; a name is looked up here.
+
+    `versions`: what this node must have, where nobody asked before. `files`: texts of the run directory, relative to it, that node 0 writes where nobody could do it before.
+    """
 
     rank: int
     nodes: int
@@ -53,6 +56,8 @@ class Order:
     interface: str | None = None
     engine: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         """One line of JSON."""
@@ -105,9 +110,51 @@ def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[
     threads = order.threads or max(1, available_cores() // order.processes)
     ours = worker_environment(device=order.device, threads=threads)
     ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
+    # A signal to the agent would end it before its workers have saved; the guard signals them itself.
+    ours["PET_SIGNALS_TO_HANDLE"] = "SIGQUIT"
     # "=": this name alone, where NCCL would take every name that begins with it.
     ours["NCCL_SOCKET_IFNAME"] = f"={interface}"
     return {**clean_environment(outer), **ours, **order.env}
+
+
+def prepare(order: Order) -> None:
+    """Node 0 makes the run directory if the order brings it; the others wait for it. Raises OSError."""
+    if not order.files:
+        return
+    run, folder = Path(order.folder).parent.parent, Path(order.folder)
+    if order.rank == 0:
+        for path in (folder, Path(order.logs), run / "events", run / "checkpoints"):
+            path.mkdir(parents=True, exist_ok=True)
+        for name, text in order.files.items():
+            (run / f".{name}.new").write_text(text, encoding="utf-8")
+            (run / f".{name}.new").replace(run / name)
+        (folder / "prepared").touch()
+    deadline = time.monotonic() + JOIN_S
+    while not (folder / "prepared").exists():
+        if time.monotonic() > deadline:
+            raise OSError(f"{folder}: node 0 has not made it within {JOIN_S} s; is this volume the same on all nodes?")
+        time.sleep(POLL_S)
+
+
+def check_versions(order: Order) -> None:
+    """Raises OSError where another dawnrun, torch or Python would take part."""
+    here = versions() if order.versions else {}
+    other = [f"{name} is {here[name]} here and {known} where it was submitted" for name, known in order.versions.items()
+             if here[name] != known]  # fmt: skip
+    if other:
+        raise OSError("; ".join(other))
+
+
+def resolve_patiently(order: Order) -> Order:
+    """The order with an address: a pod's name can be looked up only once the pod is there. Raises OSError."""
+    deadline = time.monotonic() + JOIN_S
+    while True:
+        try:
+            return replace(order, address=resolve(order.address))
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise OSError(f"{order.address}: {error.strerror or error}") from error
+            time.sleep(BEAT_S)
 
 
 def run(order: Order, lease: Lease) -> int:
@@ -124,6 +171,9 @@ def run(order: Order, lease: Lease) -> int:
     )
     code = guard.run()
     tell({"ended": guard.record})
+    if not lease.stdin and code != 0 and guard.record["reason"] in ("exited", "signalled"):
+        # Nobody watches over the other nodes here, and their agents would wait for this one's.
+        (folder / "orders").write_text("now", encoding="utf-8")
     with suppress(OSError, ValueError):
         if json.loads((folder / "outcome.json").read_text(encoding="utf-8"))["reason"] == "preempted":
             return EXIT_PREEMPTED
@@ -188,7 +238,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dawnrun.launch.node", description=__doc__)
     parser.add_argument("--order", type=Path)
     parser.add_argument("--rank", type=int, help="left out: the scheduler's number of this task")
+    parser.add_argument("--facts", type=Path, help="a file with the launcher's question; answer it and leave")
     arguments = parser.parse_args()
+    if arguments.facts is not None:
+        tell({"facts": node_facts(json.loads(arguments.facts.read_text(encoding="utf-8")))})
+        return 0
     if arguments.order is None:
         return converse()
     fields = json.loads(arguments.order.read_text(encoding="utf-8"))
@@ -196,7 +250,9 @@ def main() -> int:
     rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
     order = Order.read({**fields, "rank": rank})
     try:
-        return run(order, Lease(stdin=False))
+        check_versions(order)
+        prepare(order)
+        return run(resolve_patiently(order), Lease(stdin=False))
     except OSError as error:
         sys.exit(f"dawnrun: node {order.rank}: {error}")
 

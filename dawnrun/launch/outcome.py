@@ -123,13 +123,15 @@ def find_failures(folder: Path, logs: Path) -> list[Failure]:
     losses = read_losses(folder)
     silent = killed if killed or written or losses else unreported
     first = min([failure.time for failure in (*written, *losses)], default=time.time())
+    # A host is gone since it was last heard, so its loss stands before the connections that broke by it.
+    told = sorted([*written, *losses], key=lambda failure: failure.time)
     return [
-        # A guard that was killed is a host that is lost too; what a worker met alone comes first.
-        *(_silent_failure(rank, code, pid, node=read_node(folder, number), before=first, log=_node_log(logs, number))
-          for number, rank, code, pid in silent),
-        *losses,
-        *written,
-    ]  # fmt: skip
+        *(
+            _silent_failure(rank, code, pid, node=read_node(folder, number), before=first, log=_node_log(logs, number))
+            for number, rank, code, pid in silent
+        ),
+        *told,
+    ]
 
 
 def _node_log(logs: Path, number: int) -> Path | None:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,10 +16,12 @@ from dawnrun import __version__
 from dawnrun.errors import LaunchError
 from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow
 from dawnrun.launch.batch import meet
+from dawnrun.launch.facts import versions
 from dawnrun.launch.node import EXIT_PREEMPTED, Order
 from dawnrun.launch.outcome import read_node
 from dawnrun.launch.queue import ASK_LIMIT_S, job_status
 from dawnrun.recipe.launchers import Slurm
+from dawnrun.recipe.schema import Site
 
 GRACE_S = 20.0
 """Less than Slurm's KillWait (30 s) less its margin: the workers must have ended before Slurm kills them."""
@@ -46,6 +47,7 @@ def order_of(job: Job) -> Order:
         interface=site.interface,
         engine=site.engine,
         env=dict(site.env),
+        versions=versions(),
     )
 
 
@@ -70,6 +72,7 @@ def script(job: Job) -> str:
         directory=slurm.directory or Path.cwd(),
         attempt=int(job.folder.name),
         signal=slurm.signal,
+        pattern=str(run).replace("%", "%%"),
         steps=step_options(job, slurm),
         requeue=slurm.requeue and site.nodes > 0,
     )
@@ -83,16 +86,21 @@ def _directive(option: str) -> str:
 
 def batch_options(job: Job, slurm: Slurm) -> list[str]:
     """What sbatch is asked for."""
-    run, site = job.folder.parent.parent, job.site
-    options = [f"--job-name={run.name}", f"--nodes={site.nodes}", "--ntasks-per-node=1"]
+    run = job.folder.parent.parent
+    options = [f"--job-name={run.name}", *node_options(job.site, slurm)]
+    options += [f"--signal=B:{slurm.signal}@{slurm.warning_s}"]
+    options += ["--requeue", "--open-mode=append"] if slurm.requeue else ["--no-requeue"]
+    return [*options, f"--output={str(run).replace('%', '%%')}/logs/slurm-%j.log", *slurm.options]
+
+
+def node_options(site: Site, slurm: Slurm) -> list[str]:
+    """Which nodes, and what of them."""
+    options = [f"--nodes={site.nodes}", "--ntasks-per-node=1"]
     if site.device != "cpu":
         options.append(f"--gpus-per-node={site.world_size // site.nodes}")
     options.append(f"--cpus-per-task={slurm.cpus_per_node}" if slurm.cpus_per_node else "--exclusive")
     named = {"partition": slurm.partition, "account": slurm.account, "constraint": slurm.constraint}
-    options += [f"--{name}={value}" for name, value in {**named, "time": slurm.time_limit}.items() if value]
-    options += [f"--signal=B:{slurm.signal}@{slurm.warning_s}"]
-    options += ["--requeue", "--open-mode=append"] if slurm.requeue else ["--no-requeue"]
-    return [*options, f"--output={str(run).replace('%', '%%')}/logs/slurm-%j.log", *slurm.options]
+    return options + [f"--{name}={value}" for name, value in {**named, "time": slurm.time_limit}.items() if value]
 
 
 def step_options(job: Job, slurm: Slurm) -> list[str]:
@@ -124,7 +132,7 @@ class SlurmLauncher:
         order = order_of(job)
         name = str(job.folder / "order.json")
         if self.inside:
-            order = meet(replace(order, rendezvous=f"{order.rendezvous}-{job.folder.name}"), self._environment)
+            order = meet(order, self._environment)
             node = (self._slurm.python or sys.executable, "-u", "-m", "dawnrun.launch.node", "--order", name)
             log = f"--output={str(job.logs).replace('%', '%%')}/srun-%t.log"
             command = ("srun", *step_options(job, self._slurm), log, *node)

@@ -16,13 +16,13 @@ from dawnrun.launch.facts import versions
 from dawnrun.launch.guard import CUT_GRACE_S
 from dawnrun.launch.local import GRACE_S
 from dawnrun.launch.node import BEAT_S, EXIT_PREEMPTED, HOLD_S, Order
-from dawnrun.launch.preflight import Finding, judge, rendezvous_address, table
+from dawnrun.launch.preflight import Facts, Finding, judge, rendezvous_address, table
 from dawnrun.launch.remote import Connection, ssh_command
 from dawnrun.recipe.schema import Site
 
 ASK_S = 40.0
 """Time for all hosts to answer a question; Python and the data folders may lie on a slow disk."""
-END_S = 2.0
+END_S = 1.0
 """Once one node has failed, time for the others to fail by themselves and say why."""
 
 
@@ -98,23 +98,27 @@ class SshLauncher:
 
     def meet(self, folder: Path, logs: Path) -> tuple[str, int]:
         """Connect to all hosts, judge their answers and find where the agents can meet: address and port."""
-        facts, findings = self.ask(folder, logs)
+        facts, findings, address = self.examine(folder, logs)
         fatal = [finding for finding in findings if finding.fatal]
-        for finding in findings:
-            if not finding.fatal:
-                self._tell(str(finding))
-        if not fatal:
-            address = rendezvous_address(next(iter(facts.values())), self._site.interface)
-            fatal = self._reach(address, facts)
         if fatal:
             self.close()
             wrong_interface = all("interface" in finding.what for finding in fatal)
             error = UsageError if wrong_interface else LaunchError
             raise error(f"{table(fatal)}\nnothing was started")
+        for finding in findings:
+            self._tell(str(finding))
         assert address is not None
         return address, int(next(iter(facts.values()))["port"])
 
-    def ask(self, folder: Path, logs: Path) -> tuple[dict[str, Mapping[str, Any]], list[Finding]]:
+    def examine(self, folder: Path, logs: Path) -> tuple[dict[str, dict[str, Any]], list[Finding], str | None]:
+        """What the hosts say, the findings about it, and the address of the first by which all reach it."""
+        facts, findings = self.ask(folder, logs)
+        if any(finding.fatal for finding in findings):
+            return facts, findings, None
+        address = rendezvous_address(next(iter(facts.values())), self._site.interface)
+        return facts, self._reach(address, facts) + findings, address
+
+    def ask(self, folder: Path, logs: Path) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
         """What each host says of itself, and what there is to say about it. `folder` must lie under the run root."""
         nonce = secrets.token_hex(16)
         (folder / "nonce").write_text(nonce, encoding="utf-8")
@@ -135,7 +139,7 @@ class SshLauncher:
                 answers[host] = facts
         return answers, findings + judge(answers, self._site, here=versions(), nonce=nonce)
 
-    def _reach(self, address: str | None, facts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    def _reach(self, address: str | None, facts: Mapping[str, Facts]) -> list[Finding]:
         """Whether every host reaches the port that the first one holds."""
         first, port = self._hosts[0].host, next(iter(facts.values()))["port"]
         if address is None:

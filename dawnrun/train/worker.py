@@ -33,6 +33,7 @@ def main(*, began: float) -> None:
     arguments = parser.parse_args()
     run, rank = RunDir(arguments.run), int(os.environ.get("RANK", "0"))
     _die_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # under a scheduler the agent ignores it, and so would its children
     _redirect(run, arguments.attempt, rank)
     built: list[Training] = []
     try:

@@ -124,3 +124,23 @@ def test_inside_an_allocation(place, slurm):
     )
     assert done.returncode == 4, done.stdout + done.stderr
     assert "has 1 nodes (node1), the site asks for 2" in done.stderr
+
+
+def test_doctor(place, slurm):
+    code, text = place.run("doctor", "--config", "toy.yaml", "--site", place.slurm_site())
+    assert code == 0, text
+    assert "good   node1: dawnrun " in text and "good   node2: dawnrun " in text
+
+
+def test_detached(place, slurm):
+    """Submitted and left alone; logs and list show it, and it ends by itself."""
+    site = place.slurm_site(fake="finish")
+    code, text = place.run("train", "--config", "toy.yaml", "--site", site, "--detach")
+    assert code == 0, text
+    job = job_of(place)
+    assert f"job {job} is submitted; follow it with: dawnrun jobs logs {place.run_dir.path} --follow" in text
+    code, text = place.run("jobs", "list", "--run-root", "runs")
+    assert code == 0 and f"{place.run_dir.path.name}  attempt 1" in text and f"job {job} of Slurm" in text
+    code, text = place.run("jobs", "logs", str(place.run_dir.path), "--follow", "--rank", "1")
+    assert code == 0 and "fake worker 1 of 2 started" in text
+    assert summarize(place.run_dir).status == "finished"

@@ -159,3 +159,47 @@ def test_newest_checkpoint(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000040").touch()
     assert newest_checkpoint(tmp_path) == tmp_path / "step-00000010"
+
+
+def test_a_lost_host_comes_before_what_it_caused(job):
+    """C27: its workers could say nothing; the others' broken connections are consequences."""
+    job.failure(0, 20.0, error="TrainError", message="connection reset by peer")
+    (job.folder / "lost-node-1.json").write_text('{"host": "node2", "time": 15.0, "message": "nothing heard"}')
+    cause, consequence = job.find()
+    assert str(cause) == "host node2: lost: nothing heard"
+    assert consequence.rank == 0
+
+
+def test_a_host_lost_after_the_failure_is_not_its_cause(job):
+    job.failure(3, 10.0, error="ValueError", message="bad")
+    (job.folder / "lost-node-1.json").write_text('{"host": "node2", "time": 15.0, "message": "nothing heard"}')
+    assert [failure.rank for failure in job.find()] == [3, None]
+
+
+def test_an_agent_that_was_killed_on_the_second_node(job):
+    job.failure(0, 20.0, error="TrainError", message="connection reset by peer")
+    job.node(reason="exited", exit_code=1)
+    (job.logs / "node-0.log").write_text("RendezvousConnectionError")
+    record = {"host": "node2", "ended": True, "reason": "signalled", "signal": "SIGKILL", "exit_code": None}
+    (job.folder / "node-1.json").write_text(json.dumps(record))
+    (job.logs / "node-1.log").write_text("")
+    cause, _ = job.find()
+    assert str(cause).startswith("host node2: SIGKILL: the agent was ended by signal 9")
+    assert cause.log == job.logs / "node-1.log"
+
+
+def test_an_agent_that_the_guard_ended_is_no_failure(job):
+    record = {"host": "node2", "ended": True, "reason": "interrupted", "signal": "SIGKILL", "exit_code": None}
+    (job.folder / "node-1.json").write_text(json.dumps(record))
+    (job.logs / "node-1.log").write_text("")
+    assert job.find() == []
+
+
+def test_an_attempt_whose_launcher_saw_the_end_runs_no_more(job, tmp_path):
+    """Also where a lost host never wrote its own end."""
+    job.node(ended=False, host="node1")
+    trainer, launcher = tmp_path / "trainer.jsonl", tmp_path / "launcher.jsonl"
+    trainer.touch()
+    assert is_running(job.folder, trainer)
+    launcher.write_text('{"kind":"launch.started"}\n{"kind":"launch.ended","data":{}}\n')
+    assert not is_running(job.folder, trainer)

@@ -1,0 +1,30 @@
+"""docs/sites.md: its examples read, and give what the page says."""
+
+import re
+from pathlib import Path
+
+from dawnrun.launch.base import Job
+from dawnrun.launch.choose import open_launcher
+from dawnrun.launch.kubernetes import manifest
+from dawnrun.recipe.reader import read_text
+from dawnrun.recipe.schema import Site
+
+PAGE = (Path(__file__).parents[3] / "docs" / "sites.md").read_text(encoding="utf-8")
+
+
+def test_examples():
+    """Every site of the page can be planned."""
+    sites = [read_text(text, Site, source="sites.md").value for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
+    assert [site.name for site in sites] == ["two-hosts", "cluster", "pods"]
+    run = Path("/shared/runs/r")
+    jobs = [Job(folder=run / "attempts/1", logs=run / "logs/1", site=site, command=("x", "1")) for site in sites]
+    ssh, slurm = (open_launcher(job.site, data={}).plan(job) for job in jobs[:2])
+    assert [command[0] for command in ssh.commands] == ["ssh", "ssh"]
+    assert "ServerAliveInterval=5" in ssh.commands[0] and "BatchMode=yes" in ssh.commands[0]
+    assert slurm.commands[0][:2] == ("sbatch", "--parsable")
+    assert "registry.example.org/dawnrun:0.1" in manifest(jobs[2], {})
+
+
+def test_every_launcher_has_a_section():
+    for section in ("ssh", "Slurm", "Kubernetes", "doctor", "Failures, measured"):
+        assert f"\n## {section}\n" in PAGE
