@@ -14,6 +14,7 @@ from dawnrun.text import size
 
 UNFINISHED = ".unfinished"
 _SPEC = "spec.json"
+_OF_A_NEW_DISK = "lost+found"
 
 
 class Staging:
@@ -51,7 +52,8 @@ class Staging:
             raise DataError(f"{printable(self.folder)} is not a folder")
         with told_apart(self.folder):
             started = self._started_as()
-            if started is None and self.folder.is_dir() and any(self.folder.iterdir()):
+            there = {entry.name for entry in self.folder.iterdir()} if self.folder.is_dir() else set()
+            if started is None and there - {_OF_A_NEW_DISK}:
                 raise DataError(
                     f"{printable(self.folder)} holds something else than {words(self.spec | self.source)}: nothing was changed\n"
                     "    give another folder, or remove it"

@@ -67,8 +67,7 @@ class DaliDecoder:
     def __init__(self, *, num_threads: int, device: torch.device, max_batch_size: int, by_path: bool) -> None:
         """Build the pipeline; `by_path`: every image is a file of its own, which DALI reads itself."""
         self._num_threads, self._max_batch_size, self._by_path = num_threads, max_batch_size, by_path
-        is_nvidia = device.type == "cuda" and torch.version.cuda is not None
-        self._gpu = (device.index or torch.cuda.current_device()) if is_nvidia else None
+        self._gpu = _nvidia_gpu(device)
         self._fed = deque[Feed]()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="read")
         self._buffers = deque(np.empty(0, np.uint8) for _ in range(_DEPTH + 1))
@@ -133,6 +132,8 @@ class DaliDecoder:
     def _serve(self) -> None:
         """Take jobs in order; a second one is begun before the first is waited for."""
         running = deque[_Running]()
+        if self._gpu is not None:
+            torch.cuda.set_device(self._gpu)  # a thread begins with the first one
         while True:
             try:
                 job = self._jobs.get(block=not running)
@@ -258,6 +259,13 @@ class DaliDecoder:
             job.done.set_result(rows)
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
             job.done.set_exception(error)
+
+
+def _nvidia_gpu(device: torch.device) -> int | None:
+    """Number of the device if it is a GPU that DALI can decode on."""
+    if device.type != "cuda" or torch.version.cuda is None:
+        return None
+    return torch.cuda.current_device() if device.index is None else device.index
 
 
 def _paths(source: DatasetIndex, images: NDArray[np.int64]) -> NDArray[np.uint8]:

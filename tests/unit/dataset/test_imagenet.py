@@ -254,6 +254,12 @@ def test_something_else_in_the_folder_is_left_alone(made: Made) -> None:
     assert [path.name for path in made.out.iterdir()] == ["mine"]
 
 
+def test_an_empty_disk_is_an_empty_folder(made: Made) -> None:
+    (made.out / "lost+found").mkdir(parents=True)
+    assert made.run().exit_code == 0 and tree(made.out) == EXPECTED
+    assert made.run().stdout.startswith("kept")
+
+
 def test_no_room(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 10))
     made.fails("the disk has 10 B free")

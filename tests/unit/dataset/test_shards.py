@@ -355,3 +355,24 @@ def test_shards_that_cannot_be_used(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(DataError, match=r"train-000000.tar is not a tar archive"):
         build_index(tmp_path / "set", "train")
+
+
+def test_a_shard_is_opened_once(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch opens as many files as there are shards, not images; closed ones are opened again."""
+    pack(source, tmp_path / "out")
+    index = build_index(tmp_path / "out", "train")
+    assert index.shards is not None
+    opened: list[str] = []
+    real = os.open
+
+    def counted(path: Path, flags: int) -> int:
+        opened.append(Path(path).name)
+        return real(path, flags)
+
+    monkeypatch.setattr(os, "open", counted)
+    for _ in range(2):
+        for image in range(len(index)):
+            index.read(image)
+    assert sorted(opened) == list(index.shards.table.files)
+    index.shards.close()
+    assert index.read(0) and len(opened) == len(index.shards.table.files) + 1

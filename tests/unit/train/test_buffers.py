@@ -115,3 +115,23 @@ def test_batches_arrive_whole_on_a_busy_device() -> None:
         slot.release()
     wanted = [(3 * 64**3 * step, 64 * step) for step in range(30)]
     assert [(int(images), int(labels)) for images, labels in sums] == wanted
+
+
+def test_pixels_that_are_on_the_device_wait_for_the_trainer_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`take`: copied after the last use of the device buffer, and read to the end before it returns."""
+    log: list[str] = []
+    FakeEvent.log, FakeEvent.count = log, 0
+    trainer, copies = FakeStream("trainer", log), FakeStream("copies", log)
+    monkeypatch.setattr(torch, "Event", FakeEvent)
+    monkeypatch.setattr(torch.accelerator, "current_stream", lambda device: trainer)
+    device = torch.device("meta")
+    slot = Slot(num_bytes=12, num_images=1, device=device, stream=copies, pinned=False)  # type: ignore[arg-type]
+    for _ in range(2):
+        slot.open(1, 2, 2)
+        slot.take(torch.empty(1, 2, 2, 3, dtype=torch.uint8, device=device), 1)
+        slot.tensors(1, 2, 2)
+        slot.release()
+    first = ["copies copies", "copies records event 1", "host waits for event 1"]
+    second = ["copies waits for event 2", "copies copies", "copies records event 3", "host waits for event 3"]
+    assert [line for line in log if not line.startswith("trainer")] == [*first, "host waits for event 1", *second]
+    assert log.index("trainer records event 2") < log.index("copies waits for event 2")
