@@ -10,10 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dawnrun.cache import default_cache_dir
 from dawnrun.dataset.folder import Scan
-
-__all__ = ["SizeCache", "default_cache_dir"]
 
 _VERSION = 1
 
