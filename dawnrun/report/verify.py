@@ -224,6 +224,12 @@ def validated_row(summary: RunSummary) -> EpochRow | None:
     return next(row for row in summary.epochs if row.epoch == crossing.epoch)
 
 
+def averaged(summary: RunSummary, row: EpochRow) -> bool:
+    """Whether the validation was of other weights than those trained, which `dawnrun validate` takes."""
+    average = summary.recipe.get("average") or {}
+    return bool(average.get("validate_average")) or row.validation.get("weights", "model") != "model"
+
+
 def checkpoint_of(run: RunDir, summary: RunSummary, row: EpochRow) -> Path | None:
     """The checkpoint saved at the row's step, if it is here; a path that leads out of the run is not followed."""
     for saved in summary.checkpoints:
