@@ -164,8 +164,7 @@ def check_data(recipe: Recipe, data_root: Path, started: Mapping[str, Any]) -> I
 
 
 def _data_finding(name: str, folder: Path, split: str, stated: str) -> Finding:
-    if split not in ("train", "val") or not (folder / split).is_dir():
-        return Finding(name=name, verdict="not checked", text=f"not there: {folder / split}")
+    # Whether a set lies in class folders or in shards is build_index's business.
     try:
         found = build_index(folder, "train" if split == "train" else "val", max_bad=10**9).fingerprint
     except DataError as error:
@@ -222,6 +221,12 @@ def validated_row(summary: RunSummary) -> EpochRow | None:
     if crossing is None:
         return words.final(summary)
     return next(row for row in summary.epochs if row.epoch == crossing.epoch)
+
+
+def averaged(summary: RunSummary, row: EpochRow) -> bool:
+    """Whether the validation was of other weights than those trained, which `dawnrun validate` takes."""
+    average = summary.recipe.get("average") or {}
+    return bool(average.get("validate_average")) or row.validation.get("weights", "model") != "model"
 
 
 def checkpoint_of(run: RunDir, summary: RunSummary, row: EpochRow) -> Path | None:
