@@ -23,15 +23,15 @@ from dawnrun.record.events import EventLog
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.seal import write_seal
 from dawnrun.record.summary import RunSummary, summarize
-from dawnrun.text import duration, plural
+from dawnrun.text import duration, escaped, plural
 
 MOST_LOGS = 4
 """Of so many ranks the last lines are shown when a run hangs."""
 
 
 def say(text: str = "") -> None:
-    """A line on standard output, never folded."""
-    console().print(text, soft_wrap=True)
+    """A line on standard output, never folded; nothing in it steers the terminal."""
+    console().print(escaped(text, keep="\n"), soft_wrap=True)
 
 
 def job_of(run: RunDir, attempt: int, site: Site) -> Job:
@@ -49,7 +49,7 @@ def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job) -> ExitCode
     launcher = open_launcher(job.site, data=data_folders(recipe, job.site), tell=say)
     plan = launcher.plan(job)
     job.logs.mkdir(parents=True, exist_ok=True)
-    (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8")
+    (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8", errors="surrogateescape")
     started = time.perf_counter()
     narrator = Narrator(recipe)
     with Signals() as signals, run.log("launcher", attempt, t_s=lambda: time.perf_counter() - started) as log:
@@ -147,8 +147,8 @@ def _positions(job: Job) -> list[str]:
 def _kept(run: RunDir) -> str:
     """What is kept and how to go on."""
     newest = newest_checkpoint(run.checkpoints)
-    kept = f"kept: {newest}" if newest else "no checkpoint yet"
-    return f"{kept}; go on with: dawnrun resume {shlex.quote(str(run.path))}"
+    kept = f"kept: {escaped(newest)}" if newest else "no checkpoint yet"
+    return f"{kept}; go on with: dawnrun resume {escaped(shlex.quote(str(run.path)))}"
 
 
 def _finish(run: RunDir) -> ExitCode:
@@ -158,8 +158,8 @@ def _finish(run: RunDir) -> ExitCode:
     path = run.path / str(crossing["path"]) if crossing else None
     write_seal(run, path if path and path.exists() else None)
     say(result_text(summary))
-    say(f"run directory: {run.path}")
-    say(f"report with: dawnrun report {shlex.quote(str(run.path))}")
+    say(f"run directory: {escaped(run.path)}")
+    say(f"report with: dawnrun report {escaped(shlex.quote(str(run.path)))}")
     return result_code(summary)
 
 

@@ -15,7 +15,7 @@ import click
 
 from dawnrun import __version__
 from dawnrun.errors import DawnrunError, ExitCode, RecipeError
-from dawnrun.text import nearest
+from dawnrun.text import escaped, nearest
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("dawnrun.cli.train", "train", "Train a recipe on a site, from the start."),
@@ -96,7 +96,7 @@ def cli(options: Options, debug: bool) -> None:
 def _say(text: str) -> None:
     """One message on standard error; a closed one is no reason to fail again."""
     with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(escaped(text, keep="\n\t"), file=sys.stderr, flush=True)
 
 
 def _traceback_file(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from dawnrun.recipe.reader import read
 from dawnrun.recipe.schedule import EpochPlan, Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.recipe.site import resolve_site
-from dawnrun.text import plural
+from dawnrun.text import escaped, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -150,12 +150,12 @@ def _print(schedule: Schedule, site: Site, num_val_images: int | None) -> None:
     """The plan as text and a table."""
     recipe, out = schedule.recipe, console()
     for line in _head(recipe, site, schedule):
-        out.print(line, soft_wrap=True)
+        out.print(escaped(line), soft_wrap=True)
     out.print()
     out.print(_epochs(schedule, site))
     out.print()
     for line in (*_totals(schedule, num_val_images), *(f"warning: {text}" for text in _warnings(recipe))):
-        out.print(line, soft_wrap=True)
+        out.print(escaped(line), soft_wrap=True)
 
 
 def _head(recipe: Recipe, site: Site, schedule: Schedule) -> Iterator[str]:

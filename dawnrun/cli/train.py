@@ -23,7 +23,7 @@ from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.summary import summarize
-from dawnrun.text import plural
+from dawnrun.text import escaped, plural
 
 T = TypeVar("T", Recipe, Site)
 
@@ -77,7 +77,7 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     """All that was chosen, by the user or by us."""
     site, provenance = machine.site, recipe.provenance
     of = f"; published: {provenance.published}" if provenance.published else ""
-    say(f"recipe      {recipe.name} ({source}), confidence {provenance.confidence}{of}")
+    say(f"recipe      {recipe.name} ({escaped(source)}), confidence {provenance.confidence}{of}")
     if provenance.changed:
         say(f"changed     {provenance.changed}")
     say(f"device      {site.device} ({machine.found.how})")
@@ -91,7 +91,7 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
             f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
         )
     for name, folder in data_folders(recipe, site).items():
-        say(f"data        {name}: {folder}")
+        say(f"data        {name}: {escaped(folder)}")
 
 
 @click.command()
@@ -134,7 +134,7 @@ def train(
         resolved_text=resolved_text(document.value),
         site_text=resolved_text(machine.site),
     )
-    say(f"run         {run.path}")
+    say(f"run         {escaped(run.path)}")
     return _start(run, document.value, machine.site)
 
 
@@ -221,7 +221,8 @@ def resume(
     if dry_run:
         _print_plan(document.value, run, newest + 1, machine.site)
         return ExitCode.OK
-    say(f"run         {run.path}, attempt {newest + 1}, from {newest_checkpoint(run.checkpoints) or 'the start'}")
+    start = newest_checkpoint(run.checkpoints) or "the start"
+    say(f"run         {escaped(run.path)}, attempt {newest + 1}, from {escaped(start)}")
     return _start(run, document.value, machine.site, changes)
 
 

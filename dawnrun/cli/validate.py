@@ -22,7 +22,7 @@ from dawnrun.recipe.dump import resolved_text
 from dawnrun.recipe.reader import read
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
-from dawnrun.text import count, duration
+from dawnrun.text import count, duration, escaped
 
 
 @click.command()
@@ -57,7 +57,9 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
 
 def measure(checkpoint: Path, recipe: Recipe, site: Site, *, image_size: int | None = None) -> tuple[ExitCode, str]:
     """Validate a checkpoint on this machine, in a scratch folder; the counts as JSON text, empty unless the code is OK."""
-    error_console().print(f"validating {checkpoint} on {site.device}, processes: {site.world_size}", soft_wrap=True)
+    error_console().print(
+        f"validating {escaped(checkpoint)} on {site.device}, processes: {site.world_size}", soft_wrap=True
+    )
     with tempfile.TemporaryDirectory(prefix="dawnrun-validate-") as scratch:
         # A run directory of its own, so that the one that is read gets no attempt that trained nothing.
         own, output = RunDir(Path(scratch)), Path(scratch) / "result.json"
