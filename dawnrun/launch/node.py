@@ -103,7 +103,7 @@ def agent_command(order: Order, address: str, own: str) -> tuple[str, ...]:
 def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[str, str]:
     """The agent's environment: this node's, without an outer job's, then ours, then the user's."""
     threads = order.threads or max(1, available_cores() // order.processes)
-    ours = worker_environment(device=order.device, threads=threads)
+    ours = worker_environment(threads=threads)
     ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
     # "=": this name alone, where NCCL would take every name that begins with it.
     ours["NCCL_SOCKET_IFNAME"] = f"={interface}"
