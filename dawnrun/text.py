@@ -47,7 +47,7 @@ _CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def escaped(value: object, *, keep: str = "") -> str:
-    """Text that only shows: control, bidirectional and line separating characters as `\\x1b`, bytes that are no UTF-8 as `\\xff`.
+    r"""Text that only shows: control, bidirectional and line separating characters as `\x1b`, bytes that are no UTF-8 as `\xff`.
 
     For all that comes from users: names, paths, messages with them. `keep`: characters that are let through.
     """

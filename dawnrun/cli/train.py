@@ -11,7 +11,7 @@ import click
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
-from dawnrun.errors import ExitCode, LaunchError, TrainError, UsageError
+from dawnrun.errors import ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
 from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
@@ -143,6 +143,8 @@ def _start(run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any
     for left in range(site.max_restarts, 0, -1):
         try:
             return _attempt(run, recipe, site, changes)
+        except NonFiniteLossError:
+            raise  # it would come again
         except TrainError as error:
             say(str(error))
             say(f"starting again; restarts left after this one: {left - 1}")

@@ -181,7 +181,7 @@ class Watch:
         self._screen, self._signals = screen, signals
         self._named_at = 0.0
         self._stopping = self._queued = False
-        self.hung = False
+        self.hung = self.killed = False
 
     def follow(self, tail: Tail) -> JobStatus:
         """Show events and obey signals until the job has ended."""
@@ -223,6 +223,7 @@ class Watch:
                 self._say(f"{signal.Signals(number).name}: stopping after a checkpoint; once more kills at once")
                 self._launcher.cancel("save")
             else:
+                self.killed = True
                 self._launcher.cancel("now")
 
     def _look_for_silence(self) -> None:

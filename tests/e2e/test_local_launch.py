@@ -141,7 +141,6 @@ def test_a_run_that_ends_below_its_target(place):
     ("fake", "code", "message"),
     [
         ("raise:0", 5, "ValueError: weights went missing"),
-        ("data:0", 3, "OSError: data/train/a/1.jpg: truncated"),
         ("kill:0", 5, "SIGKILL: ended by signal 9"),
     ],
 )
@@ -156,6 +155,16 @@ def test_a_worker_that_fails(place, fake, code, message):
     assert "Traceback (most recent call last)" not in text
     assert "    fake worker 0 of 1 started" in text  # the last lines of its log
     assert place.left() == []
+
+
+def test_a_worker_that_meets_bad_data(place):
+    """C05: its message, once; neither a log nor a resume would help."""
+    process = place.train("data:0")
+    text = finish(process)
+    assert process.returncode == 3, text
+    assert text.endswith("\ndawnrun: data/train/a/1.jpg: truncated\n")
+    assert text.count("truncated") == 1
+    assert "resume" not in text
 
 
 def test_rank_1_of_2_fails(place):
@@ -216,9 +225,11 @@ def test_a_second_ctrl_c_kills_at_once(place):
     time.sleep(1)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    finish(process, 5)
+    text = finish(process, 5)
     assert process.returncode == 130
     assert place.left() == []
+    assert "killed at once, as the second signal asked" in text
+    assert "SIGKILL" not in text and "memory" not in text
 
 
 def test_nothing_survives_the_command_line(place):
@@ -295,7 +306,8 @@ def test_validate_reads_a_run_and_leaves_it_alone(place):
     assert "128 px centre crop of the image at 145 px" in text
     code, text = place.run("validate", str(run.path), "--site", place.site("data:0"))
     assert code == 3, text
-    assert "OSError: data/val/a/1.jpg: truncated" in text.splitlines()[-1]
+    assert text.splitlines()[-1] == "dawnrun: data/val/a/1.jpg: truncated"
+    assert text.count("truncated") == 1
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == files
 
 
