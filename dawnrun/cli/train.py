@@ -1,6 +1,8 @@
 """`dawnrun train` and `dawnrun resume`: read what was asked, check it, start it, follow it."""
 
 import json
+import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,12 @@ import click
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
+from dawnrun.cli.watch import POLL_S
 from dawnrun.errors import ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
-from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
+from dawnrun.launch.checks import check_data, check_images, check_import, check_output, data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
-from dawnrun.launch.outcome import is_running, newest_checkpoint
+from dawnrun.launch.outcome import is_running, newest_checkpoint, read_node
 from dawnrun.launch.queue import held_by
 from dawnrun.recipe.dump import differences, resolved_text
 from dawnrun.recipe.reader import Document, read
@@ -26,11 +29,16 @@ from dawnrun.record.summary import summarize
 from dawnrun.text import escaped, plural
 
 T = TypeVar("T", Recipe, Site)
+END_LIMIT_S = 8.0
+"""So long a resume waits for the end of an attempt whose command was just killed."""
 
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe; may be repeated."
 )
 SITE = click.option("--site", "site_name", metavar="SITE", help="Site file or name; left out: this machine.")
+RUN_SITE = click.option(
+    "--site", "site_name", metavar="SITE", help="Site file or name; left out: the site that the run used last."
+)
 DATA_ROOT = click.option(
     "--data-root",
     type=click.Path(path_type=Path),
@@ -68,9 +76,12 @@ def _check(document: Document[Recipe], site: Site) -> None:
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
+    check_output(site.run_root, recipe.checkpoint.keep)
     if site.launcher.local is not None:
         check_data(data_folders(recipe, site))
-    check_output(site.run_root, recipe.checkpoint.keep)
+        counted = check_images(document, site.data_root)
+        if counted is not None:
+            Schedule.compile(recipe, counted, site.world_size, document=document)
 
 
 def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
@@ -178,7 +189,7 @@ def _print_plan(recipe: Recipe, run: RunDir, attempt: int, site: Site) -> None:
 
 @click.command()
 @click.argument("run_path", metavar="RUN", type=click.Path(path_type=Path))
-@SITE
+@RUN_SITE
 @SET
 @click.option("--accept-changes", is_flag=True, help="Go on although --set changes the recipe; both values are kept.")
 @DATA_ROOT
@@ -196,18 +207,13 @@ def resume(
     Uses the recipe as it was resolved at the start. --site goes on elsewhere or with another number of processes.
     """
     run = RunDir.open(run_path.absolute())
+    newest = max(run.attempts(), default=0)
+    if newest:
+        _wait_for_end(run, newest)
     summary = summarize(run)
     if summary.status == "finished":
         say(f"{run.path} is finished, nothing to resume: {result_text(summary)}")
         return ExitCode.OK
-    newest = max(run.attempts(), default=0)
-    number = held_by(run.attempt_dir(newest)) if newest else None
-    if number:
-        raise UsageError(
-            f"{run.path}: job {number} of Slurm still holds it; stop it with: dawnrun jobs stop {run.path}"
-        )
-    if newest and is_running(run.attempt_dir(newest), run.events_dir(newest) / "trainer.jsonl"):
-        raise UsageError(f"{run.path}: attempt {newest} is still running; stop it before the run is resumed")
     before = newest_document(run, "resolved.yaml", Recipe)
     document = newest_document(run, "resolved.yaml", Recipe, overrides)
     changes = differences(before.value, document.value)
@@ -216,8 +222,7 @@ def resume(
         raise UsageError(
             f"this would change the run:\n{listed}\nadd --accept-changes to go on with them; both are recorded"
         )
-    site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
-    machine = find_machine(site, data_root=data_root, run_root=run.path.parent)
+    machine = find_machine(site_of(run, site_name), data_root=data_root, run_root=run.path.parent)
     _check(document, machine.site)
     _print_choices(document.value, machine, document.source)
     if dry_run:
@@ -226,6 +231,37 @@ def resume(
     start = newest_checkpoint(run.checkpoints) or "the start"
     say(f"run         {escaped(run.path)}, attempt {newest + 1}, from {escaped(start)}")
     return _start(run, document.value, machine.site, changes)
+
+
+def _wait_for_end(run: RunDir, newest: int) -> None:
+    """Return once the newest attempt is over. UsageError if it goes on: whose command was killed ends by itself."""
+    folder, log = run.attempt_dir(newest), run.events_dir(newest) / "trainer.jsonl"
+    number = held_by(folder)
+    if number:
+        raise UsageError(
+            f"{run.path}: job {number} of Slurm still holds it; stop it with: dawnrun jobs stop {run.path}"
+        )
+    deadline, told = time.monotonic() + END_LIMIT_S, False
+    while is_running(folder, log):
+        node = read_node(folder)
+        who = f"attempt {newest} is still running: its guard is process {node.get('pid')} on {node.get('host')}"
+        if time.monotonic() > deadline:
+            raise UsageError(f"{run.path}: {who}; stop it with: dawnrun jobs stop {shlex.quote(str(run.path))}")
+        if not told:
+            say(f"{who}; waiting up to {END_LIMIT_S:g} s for its end")
+        told = True
+        time.sleep(POLL_S)
+
+
+def site_of(run: RunDir, name: str | None) -> Site:
+    """The site that was named, else the run's own; a site that says nothing of data gets the run's data root."""
+    recorded = newest_document(run, "site.yaml", Site).value
+    return recorded if name is None else with_data_root(read(name, Site), recorded.data_root)
+
+
+def with_data_root(site: Document[Site], data_root: Path) -> Site:
+    """The site, with this data root unless its file states one."""
+    return site.value if "data_root" in site.places else site.value.model_copy(update={"data_root": data_root})
 
 
 def newest_document(run: RunDir, name: str, kind: type[T], overrides: Sequence[str] = ()) -> Document[T]:

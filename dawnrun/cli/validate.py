@@ -11,7 +11,7 @@ import click
 
 from dawnrun.cli.attempt import failure_error, say
 from dawnrun.cli.console import console, error_console
-from dawnrun.cli.train import DATA_ROOT, SITE, find_machine, newest_document
+from dawnrun.cli.train import DATA_ROOT, RUN_SITE, find_machine, newest_document, site_of
 from dawnrun.cli.watch import POLL_S, SILENCE_S, Signals, missing_ranks, waiting_text
 from dawnrun.errors import ExitCode, TrainError, UsageError
 from dawnrun.launch.base import Job, JobStatus
@@ -19,7 +19,6 @@ from dawnrun.launch.checks import check_data, data_folders
 from dawnrun.launch.local import LocalLauncher
 from dawnrun.launch.outcome import find_failures, newest_checkpoint
 from dawnrun.recipe.dump import resolved_text
-from dawnrun.recipe.reader import read
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.text import count, duration, escaped
@@ -27,7 +26,7 @@ from dawnrun.text import count, duration, escaped
 
 @click.command()
 @click.argument("path", metavar="RUN|CHECKPOINT", type=click.Path(path_type=Path))
-@SITE
+@RUN_SITE
 @DATA_ROOT
 @click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side in pixels, instead of the recipe's.")
 @click.option("--format", "form", type=click.Choice(("table", "json")), default="table", help="A table, or JSON.")
@@ -38,7 +37,7 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
     """
     run, checkpoint = find_checkpoint(path.absolute())
     recipe = newest_document(run, "resolved.yaml", Recipe).value
-    site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
+    site = site_of(run, site_name)
     if site.launcher.local is None:
         if site_name:
             raise UsageError(f"site {site.name}: a validation runs on this machine; name a site with launcher: local")

@@ -80,6 +80,23 @@ def _problems(name: str, folder: Path) -> list[str]:
     return found
 
 
+def check_images(document: Document[Recipe], data_root: Path) -> int | None:
+    """Index the data sets as a worker will, and return the number of training images; None where that takes long.
+
+    What is read is kept in the cache that the workers look into. Raises DataError, or RecipeError where the recipe
+    asks for what these data cannot give.
+    """
+    # Imported here because it brings numpy and Pillow.
+    from dawnrun.dataset.used import index_used, is_small
+
+    try:
+        if not is_small(document.value, data_root):
+            return None
+        return index_used(document, data_root).num_train_images
+    except DataError as error:
+        raise DataError(f"{error}\nnothing was started") from error
+
+
 def _beside(folder: Path) -> str:
     """A folder of a similar name in the same place, for a typing error."""
     try:

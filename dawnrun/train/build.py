@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from dawnrun.clock import Clock
-from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
-from dawnrun.errors import DataError, LaunchError, RecipeError
+from dawnrun.dataset.used import UsedSets, index_used
+from dawnrun.errors import LaunchError, RecipeError
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
@@ -50,19 +50,6 @@ class Worker:
         """Threads that decode images: all of the process's where a GPU computes, half where the CPU does that too."""
         threads = threads_of(self.site)
         return threads if self.device.type != "cpu" else max(1, threads // 2)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Data:
-    """The indexes a run reads: training sets by name, and the validation set."""
-
-    train_sets: dict[str, DatasetIndex]
-    validation_set: DatasetIndex
-
-    @property
-    def num_train_images(self) -> int:
-        """Images in an epoch."""
-        return len(next(iter(self.train_sets.values())))
 
 
 def attempt_file(run: RunDir, attempt: int, name: str) -> Path:
@@ -115,35 +102,14 @@ def threads_of(site: Site) -> int:
     return site.threads_per_process or max(1, cores // max(1, site.world_size // site.nodes))
 
 
-def find_data(worker: Worker) -> Data:
-    """Index what the recipe reads. Raises DataError if it is missing, damaged or of another size than stated."""
-    recipe, root = worker.recipe.value, worker.site.data_root
-    max_bad = recipe.input.max_bad_images
-    used = dict.fromkeys(phase.dataset for phase in recipe.phases)
+def find_data(worker: Worker) -> UsedSets:
+    """Index what the recipe reads. Raises DataError or RecipeError."""
     if not worker.peers.is_first:
         worker.peers.barrier()  # rank 0 reads the headers and leaves them in the cache
-    train_sets = {name: build_index(root / recipe.input.datasets[name], "train", max_bad=max_bad) for name in used}
-    validation_set = build_index(root / recipe.input.datasets[recipe.validation_dataset], "val")
+    data = index_used(worker.recipe, worker.site.data_root)
     if worker.peers.is_first:
         worker.peers.barrier()
-    counts = {name: len(index) for name, index in train_sets.items()}
-    stated = recipe.input.num_train_images
-    if len(set(counts.values())) > 1 or (stated is not None and stated not in counts.values()):
-        found = ", ".join(f"{name} has {number:,}" for name, number in counts.items())
-        wanted = "one number in all of them" if stated is None else f"input.num_train_images = {stated:,}"
-        raise DataError(f"number of training images: {found}; the recipe needs {wanted}")
-    for index in train_sets.values():
-        check_same_classes(index, validation_set)
-    _check_target(worker.recipe, len(validation_set.classes))
-    return Data(train_sets=train_sets, validation_set=validation_set)
-
-
-def _check_target(recipe: Document[Recipe], num_classes: int) -> None:
-    """Top-5 accuracy of five classes or fewer is 100 % for every model: no target."""
-    if recipe.value.target.top5 is not None and num_classes <= 5:
-        message = f"the data have {num_classes} classes, of which the top 5 are always right"
-        problem = recipe.problem("target.top5", message, ("leave it out and give target.top1",))
-        raise RecipeError([problem], subject=recipe.source)
+    return data
 
 
 def build(worker: Worker) -> Training:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,10 +32,13 @@ class Workplace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.env = {**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", "PYTHONWARNINGS": "error"}
+        self.env["DAWNRUN_CACHE"] = str(folder / "cache")
         (folder / "recipe.yaml").write_text(RECIPE)
         for split in ("train", "val"):
-            for name in ("a", "b"):
+            for name in "abcdef":
                 (folder / "data" / split / name).mkdir(parents=True)
+                for number in range(8):
+                    shutil.copyfile(TESTS / "data/one_pixel.png", folder / "data" / split / name / f"{number}.png")
 
     def site(self, fake: str, processes: int = 1, **values: object) -> str:
         lines = [f"processes_per_node: {processes}", f"env: {{FAKE: '{fake}'}}", "device: cpu"]
@@ -244,6 +248,18 @@ def test_nothing_survives_the_command_line(place):
     assert newest_checkpoint(place.run_dir.checkpoints) is not None
 
 
+def test_a_run_whose_command_was_killed_is_resumed_at_once(place):
+    """C32: its guard is waited for."""
+    process = place.train("endless")
+    place.wait_for("attempts/1/rank-000.started")
+    time.sleep(1)
+    process.kill()
+    code, text = place.run("resume", str(place.run_dir.path), "--site", place.site("finish"))
+    finish(process)
+    assert code == 0, text
+    assert "resumed from checkpoints/step-" in text
+
+
 def test_a_run_that_hangs_is_ended_with_its_position(place):
     """C45: no step for the site's limit: where it hangs is printed, and the run fails."""
     process = place.train("hang:0", hang_timeout_s=2)
@@ -269,7 +285,8 @@ def test_a_running_run_is_not_resumed_and_a_stopped_one_is(place):
     run = place.run_dir
     code, text = place.run("resume", str(run.path))
     assert code == 2
-    assert "attempt 1 is still running" in text
+    node = read_node(run.attempt_dir(1))
+    assert f"attempt 1 is still running: its guard is process {node['pid']} on {node['host']}; stop it with" in text
     process.send_signal(signal.SIGTERM)
     finish(process, 15)
 
@@ -346,6 +363,26 @@ def test_what_cannot_work_fails_before_a_start(place, words, message):
     assert time.monotonic() - began < 5
     assert code == (3 if "--data-root" in words else 2), text
     assert message.format(folder=place.folder) in text
+    assert not list((place.folder / "runs").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("harm", "setting", "code", "message"),
+    [
+        ("rm train/a/*", "seed=1", 3, "1 class folder without an image"),
+        ("echo x > val/b/0.png", "seed=1", 3, "val/b/0.png (class b)"),
+        ("mv val/c val/other", "seed=1", 3, "class lists differ"),
+        ("true", "input.num_train_images=3", 3, "full has 48; the recipe needs input.num_train_images = 3"),
+        ("rm -r */[ef]", "seed=1", 2, "recipe.yaml:6:16: target.top5: the data have 4 classes"),
+    ],
+)
+def test_bad_data_fail_before_a_start(place, harm, setting, code, message):
+    """C05."""
+    subprocess.run(["bash", "-c", harm], cwd=place.folder / "data", check=True)
+    found, text = place.run("train", "--config", "recipe.yaml", "--set", setting)
+    assert found == code, text
+    assert message in text
+    assert "the run failed" not in text and "dawnrun resume" not in text
     assert not list((place.folder / "runs").glob("*"))
 
 
