@@ -93,9 +93,10 @@ def _with_processes(
 ) -> Iterator[Finding]:
     """Data, then what takes torch."""
     try:
-        site = Site.model_validate(summary.site)
         if site_name:
-            site = with_data_root(read(site_name, Site), site.data_root)
+            site = with_data_root(read(site_name, Site), Path(str(summary.site.get("data_root", "data"))))
+        else:
+            site = Site.model_validate(summary.site)
         site = find_machine(site, data_root=data_root).site
     except (DawnrunError, ValueError) as error:
         why = " ".join(str(error).split())

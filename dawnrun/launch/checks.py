@@ -107,6 +107,9 @@ def _beside(folder: Path) -> str:
     return f"; did you mean {folder.parent / guess}?" if guess else ""
 
 
+OTHER_ROOT = "--run-root, or run_root in the site, names another folder"
+
+
 def check_output(run_root: Path, keep: int) -> None:
     """A run directory can be made below `run_root`, with room for `keep` checkpoints and two more.
 
@@ -114,10 +117,16 @@ def check_output(run_root: Path, keep: int) -> None:
     """
     try:
         run_root.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"{run_root}: runs cannot be kept here: it is a file; {OTHER_ROOT}") from None
     except OSError as error:
-        raise UsageError(f"{run_root}: runs cannot be kept here: {(error.strerror or str(error)).lower()}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"{run_root}: runs cannot be kept here: {reason}; {OTHER_ROOT}") from error
     if not os.access(run_root, os.W_OK | os.X_OK):
-        raise UsageError(f"{run_root}: runs cannot be kept here: no permission to write")
+        raise UsageError(f"{run_root}: runs cannot be kept here: no permission to write; {OTHER_ROOT}")
     free, needed = shutil.disk_usage(run_root).free, CHECKPOINT_BYTES * (keep + 2)
     if free < needed:
-        raise LaunchError(f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 2} checkpoints")
+        raise LaunchError(
+            f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 2} checkpoints: {keep} that are kept, the one"
+            f" that reaches the target, and the next while it is written; lower checkpoint.keep; {OTHER_ROOT}"
+        )

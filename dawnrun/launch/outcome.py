@@ -234,10 +234,11 @@ def _ended_for_launcher(log: Path) -> bool:
     return any('"kind":"launch.ended"' in line.replace(" ", "") for line in last_lines(log, 1))
 
 
-def newest_checkpoint(checkpoints: Path) -> Path | None:
-    """The complete checkpoint of the highest step: a folder gets its name only when it is complete."""
+def newest_checkpoint(checkpoints: Path, *, but: Path | None = None) -> Path | None:
+    """The complete checkpoint of the highest step, `but` left out: a folder gets its name only when it is complete."""
     try:
-        found = sorted(path for path in checkpoints.glob("step-*") if path.name[5:].isdecimal() and path.is_dir())
+        there = (path for path in checkpoints.glob("step-*") if path.name[5:].isdecimal() and path.is_dir())
+        found = sorted(path for path in there if path != but)
     except OSError:
         return None
     return found[-1] if found else None

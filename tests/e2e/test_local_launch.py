@@ -328,6 +328,26 @@ def test_validate_reads_a_run_and_leaves_it_alone(place):
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == files
 
 
+@pytest.mark.parametrize(
+    ("harm", "told"), [("broken", "step-00000060: damaged: model.pt"), ("leaves", "step-00000060: gone since")]
+)
+def test_validate_goes_around_a_checkpoint_that_is_damaged_or_leaves(place, harm, told):
+    """C25: a run that goes on removes its older checkpoints."""
+    finish(place.train("finish"))
+    checkpoints = place.run_dir.checkpoints
+    newest = checkpoints / "step-00000060"
+    (newest / harm).touch()
+    code, text = place.run("validate", str(place.run_dir.path))
+    assert code == 0, text
+    assert f"{told}; taking the next one" in text
+    assert "70.00 % (700 of 1,000)" in text
+    if harm == "broken":
+        code, text = place.run("validate", str(newest))
+        assert code == 2
+        assert text.count("damaged") == 1
+        assert "the run failed" not in text
+
+
 def test_validate_of_what_is_no_checkpoint(place):
     process = place.train("raise:0")
     finish(process)

@@ -1,6 +1,5 @@
 """What a recipe asks of its data sets, before a start and in every worker."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -71,7 +70,7 @@ def test_another_number_of_images_than_stated(root):
 def test_what_the_recipe_asks_of_the_classes_is_told_at_its_line(root):
     for split in ("train", "val"):
         for number in (0, 1):
-            os.rename(root / "set" / split / f"c.{number}", root / f"{split}{number}")
+            (root / "set" / split / f"c.{number}").rename(root / f"{split}{number}")
     with pytest.raises(RecipeError) as caught:
         index_used(document(), root)
     assert str(caught.value).startswith("toy.yaml:5:16: target.top5: the data have 4 classes")

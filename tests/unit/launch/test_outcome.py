@@ -159,6 +159,7 @@ def test_newest_checkpoint(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000040").touch()
     assert newest_checkpoint(tmp_path) == tmp_path / "step-00000010"
+    assert newest_checkpoint(tmp_path, but=tmp_path / "step-00000010") == tmp_path / "step-00000002"
 
 
 @pytest.mark.parametrize("reason", ["interrupted", "lost"])
