@@ -138,7 +138,8 @@ def failure_error(failures: Sequence[Failure], logs: Path, kept: str) -> Dawnrun
     if cause.error == NonFiniteLossError.__name__:
         return NonFiniteLossError("\n".join([*lines, f"{NOT_RESUMED}; {kept.partition(';')[0]}"]))
     text = "\n".join([*lines, *([kept] if kept else [])])
-    return {**_TOLD, ExitCode.LAUNCH: LaunchError}.get(cause.exit_code, TrainError)(text)
+    kind = LaunchError if cause.exit_code == ExitCode.LAUNCH else _TOLD.get(cause.exit_code, TrainError)
+    return kind(text)
 
 
 def _tail(log: Path) -> list[str]:
