@@ -260,6 +260,35 @@ def test_a_run_whose_command_was_killed_is_resumed_at_once(place):
     assert "resumed from checkpoints/step-" in text
 
 
+def test_any_path_will_do(place):
+    """C44: bytes that are no UTF-8, and what would steer the terminal, which is shown as it is written in Python."""
+    name = os.fsdecode(b"b\xff\x1bd\nz")
+    (place.folder / "data").rename(place.folder / name)
+    words = ("--data-root", name, "--run-root", f"{name}/runs", "--site", place.site("finish", 2))
+    code, text = place.run("train", "--config", "recipe.yaml", *words)
+    assert code == 0, text
+    assert f"data        full: {place.folder}/b\\xff\\x1bd\\nz\n" in text
+    assert f"run directory: {place.folder}/b\\xff\\x1bd\\nz/runs/toy-" in text
+    assert "\x1b" not in text
+    (run,) = (place.folder / name / "runs").glob("toy-*")
+    assert os.fsencode(run) in (run / "attempts/1/plan.txt").read_bytes()
+    assert place.run("validate", str(run))[0] == 0
+
+
+def test_a_second_ctrl_c_that_kills_ranks_is_not_called_a_lack_of_memory(place):
+    """C31."""
+    process = place.train("stubborn", processes=2)
+    place.wait_for("attempts/1/rank-001.started")
+    process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    text = finish(process, 10)
+    assert process.returncode == 130, text
+    assert "killed at once, as the second signal asked" in text
+    assert "SIGKILL" not in text
+    assert place.left() == []
+
+
 def test_a_run_that_hangs_is_ended_with_its_position(place):
     """C45: no step for the site's limit: where it hangs is printed, and the run fails."""
     process = place.train("hang:0", hang_timeout_s=2)
