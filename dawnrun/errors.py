@@ -92,6 +92,10 @@ class TrainError(DawnrunError):
     exit_code = ExitCode.TRAIN
 
 
+class NonFiniteLossError(TrainError):
+    """Too many steps in a row without a finite loss: the same recipe from a checkpoint would meet it again."""
+
+
 class ReportError(DawnrunError):
     """A run directory or entry that cannot be reported: not one, damaged, or contradictory."""
 

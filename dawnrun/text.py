@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -41,8 +42,37 @@ def size(num_bytes: float) -> str:
     return f"{num_bytes:.1f} TiB"
 
 
+_CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories that steer a terminal or an editor, break lines, or are no characters at all."""
+
+
+def escaped(value: object, *, keep: str = "") -> str:
+    r"""Text that only shows: control, bidirectional and line separating characters as `\x1b`, bytes that are no UTF-8 as `\xff`.
+
+    For all that comes from users: names, paths, messages with them. `keep`: characters that are let through.
+    """
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char in keep or unicodedata.category(char) not in _CONTROL else _escape(char) for char in text
+    )
+
+
+def _escape(char: str) -> str:
+    """A character as Python writes it; one of `surrogateescape` as the byte that it stands for."""
+    code = ord(char)
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else char.encode("unicode_escape").decode()
+
+
+SHORT_NAME = 3
+"""Up to so many letters a name must be more alike to be called near: half of `bs` is in `b`."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, or None if none is close; hyphens and underscores are alike."""
     by_plain = {plain.replace("-", "_").casefold(): plain for plain in known}
-    found = difflib.get_close_matches(name.replace("-", "_").casefold(), by_plain, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(
+        name.replace("-", "_").casefold(), by_plain, n=1, cutoff=0.7 if len(name) <= SHORT_NAME else 0.6
+    )
     return by_plain[found[0]] if found else None

@@ -8,6 +8,7 @@ late, hang, stubborn. Steps take 0.05 s.
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -151,6 +152,12 @@ def validate() -> None:
         "num_images": 1000, "top1_correct": 700, "top5_correct": 950, "valid": True, "eval_s": 2.0,
         "image_size": size, "resize_px": size * 114 // 100, "rectangular": False, "flip_average": False,
     }  # fmt: skip
+    checkpoint = Path(words["--validate"])
+    if (checkpoint / "broken").exists():
+        fail(ValueError(f"{checkpoint}: damaged: model.pt"), 2, 0)
+    if (checkpoint / "leaves").exists():
+        shutil.rmtree(checkpoint)
+        fail(FileNotFoundError(f"{checkpoint}/model.pt"), 1, 0)
     if HARM == "data":
         fail(OSError("data/val/a/1.jpg: truncated"), 3, 0)
     Path(words["--output"]).write_text(json.dumps(result))

@@ -5,14 +5,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dawnrun import __version__
 from dawnrun.cli.console import console
 from dawnrun.cli.narrate import Narrator
 from dawnrun.cli.watch import Signals, Tail, Watch, open_screen
-from dawnrun.errors import DataError, DawnrunError, ExitCode, LaunchError, TrainError, UsageError
+from dawnrun.errors import DataError, DawnrunError, ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
 from dawnrun.launch.base import Job, LaunchPlan
 from dawnrun.launch.checks import data_folders
 from dawnrun.launch.choose import open_launcher
@@ -23,15 +23,18 @@ from dawnrun.record.events import EventLog
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.seal import write_seal
 from dawnrun.record.summary import RunSummary, summarize
-from dawnrun.text import duration, plural
+from dawnrun.text import duration, escaped, plural
 
+_TOLD: Mapping[int, type[DawnrunError]] = {ExitCode.DATA: DataError, ExitCode.USAGE: UsageError}
+"""Exit codes of a worker whose message needs no log beside it."""
+NOT_RESUMED = "resumed as it is, the run would meet this again: start it anew with a changed recipe"
 MOST_LOGS = 4
 """Of so many ranks the last lines are shown when a run hangs."""
 
 
 def say(text: str = "") -> None:
-    """A line on standard output, never folded."""
-    console().print(text, soft_wrap=True)
+    """A line on standard output, never folded; nothing in it steers the terminal."""
+    console().print(escaped(text, keep="\n"), soft_wrap=True)
 
 
 def job_of(run: RunDir, attempt: int, site: Site) -> Job:
@@ -49,7 +52,7 @@ def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job, *, detach: 
     launcher = open_launcher(job.site, data=data_folders(recipe, job.site), tell=say)
     plan = launcher.plan(job)
     job.logs.mkdir(parents=True, exist_ok=True)
-    (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8")
+    (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8", errors="surrogateescape")
     if detach:
         launcher.submit(plan)
         say(
@@ -70,7 +73,7 @@ def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job, *, detach: 
         finally:
             launcher.close()
             _log_end(log, job, stopped=signals.first is not None)
-    return conclude(run, job, narrator.finished, stopped_by=signals.first, hung=watch.hung)
+    return conclude(run, job, narrator.finished, stopped_by=signals.first, hung=watch.hung, killed=watch.killed)
 
 
 def _log_start(log: EventLog, plan: LaunchPlan) -> None:
@@ -94,10 +97,13 @@ def _log_end(log: EventLog, job: Job, *, stopped: bool) -> None:
         log.write("launch.ended", exit_code=1 if code is None else int(code), reason=reason)
 
 
-def conclude(run: RunDir, job: Job, finished: str | None, *, stopped_by: int | None, hung: bool) -> ExitCode:
+def conclude(
+    run: RunDir, job: Job, finished: str | None, *, stopped_by: int | None, hung: bool, killed: bool = False
+) -> ExitCode:
     """Say how an attempt ended and return its exit code, or raise the failure.
 
-    `finished`: the trainer's own reason if it came to its end; `stopped_by`: the signal that this command got.
+    `finished`: the trainer's own reason if it came to its end; `stopped_by`: the signal that this command got;
+    `killed`: a second one asked for the end at once.
     """
     failures = find_failures(job.folder, job.logs)
     if finished in ("target_reached", "all_epochs") and not failures:
@@ -106,8 +112,10 @@ def conclude(run: RunDir, job: Job, finished: str | None, *, stopped_by: int | N
         raise TrainError("\n".join([*_positions(job), f"no step for {job.site.hang_timeout_s:g} s", _kept(run)]))
     if stopped_by is not None or (finished in ("preempted", "interrupted") and not failures):
         interrupted = stopped_by == signal.SIGINT
-        for failure in failures:
-            say(f"while stopping: {failure}")
+        if killed:
+            say("killed at once, as the second signal asked: nothing after the newest checkpoint is kept")
+        for failure in () if killed else failures:
+            say(f"while stopping: {failure.in_short()}")
         number = held_by(job.folder)
         onward = f"job {number} is back in the queue and goes on by itself" if number else _kept(run)
         say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {onward}")
@@ -120,24 +128,32 @@ def conclude(run: RunDir, job: Job, finished: str | None, *, stopped_by: int | N
 
 
 def failure_error(failures: Sequence[Failure], logs: Path, kept: str) -> DawnrunError:
-    """The error of a failed job: the cause's last lines and consequences first, so that the cause is read last."""
+    """The error of a failed job: the cause's last lines and consequences first, so that the cause is read last.
+
+    Of bad data or bad usage the worker's own message says all there is; no log adds to it.
+    """
     cause, *others = failures
+    if cause.exit_code in _TOLD and cause.message:
+        message = cause.message if cause.host == socket.gethostname() else f"{cause.host}: {cause.message}"
+        # With a checkpoint the run can go on once that is mended; without one nothing is lost by starting anew.
+        return _TOLD[cause.exit_code](f"{message}\n{kept}" if kept.startswith("kept") else message)
     log = logs / f"rank-{cause.rank or 0:03d}.log"
     if not log.exists() or cause.rank is None:
         log = cause.log or logs / "node-0.log"
-    lines = [f"the run failed; the last lines of {log}:", *(f"    {line}" for line in last_lines(log))]
-    lines += [f"in consequence: {failure}" for failure in others]
-    lines += [f"cause: {cause}", *([kept] if kept else [])]
-    error: DawnrunError
-    if cause.exit_code == ExitCode.DATA:
-        error = DataError("\n".join(lines))
-    elif cause.exit_code == ExitCode.LAUNCH:
-        error = LaunchError("\n".join(lines))
-    elif cause.exit_code == ExitCode.USAGE:
-        error = UsageError("\n".join(lines))
-    else:
-        error = TrainError("\n".join(lines))
-    return error
+    lines = [*_tail(log), *(f"in consequence: {failure.in_short()}" for failure in others), f"cause: {cause}"]
+    if cause.error == NonFiniteLossError.__name__:
+        return NonFiniteLossError("\n".join([*lines, f"{NOT_RESUMED}; {kept.partition(';')[0]}"]))
+    text = "\n".join([*lines, *([kept] if kept else [])])
+    kind = LaunchError if cause.exit_code == ExitCode.LAUNCH else _TOLD.get(cause.exit_code, TrainError)
+    return kind(text)
+
+
+def _tail(log: Path) -> list[str]:
+    """The last lines of a log, or that there are none."""
+    lines = last_lines(log)
+    if not lines:
+        return [f"the run failed; nothing was printed into {log}"]
+    return [f"the run failed; the last lines of {log}:", *(f"    {line}" for line in lines)]
 
 
 def _positions(job: Job) -> list[str]:
@@ -146,15 +162,19 @@ def _positions(job: Job) -> list[str]:
     lines = []
     for rank in shown:
         log = job.logs / f"rank-{rank:03d}.log"
-        lines += [f"rank {rank}, {log}:", *(f"    {line}" for line in last_lines(log))]
+        found = last_lines(log)
+        lines += [
+            f"rank {rank}, {log}:" if found else f"rank {rank} printed nothing",
+            *(f"    {line}" for line in found),
+        ]
     return lines
 
 
 def _kept(run: RunDir) -> str:
     """What is kept and how to go on."""
     newest = newest_checkpoint(run.checkpoints)
-    kept = f"kept: {newest}" if newest else "no checkpoint yet"
-    return f"{kept}; go on with: dawnrun resume {shlex.quote(str(run.path))}"
+    kept = f"kept: {escaped(newest)}" if newest else "no checkpoint yet"
+    return f"{kept}; go on with: dawnrun resume {escaped(shlex.quote(str(run.path)))}"
 
 
 def _finish(run: RunDir) -> ExitCode:
@@ -164,8 +184,8 @@ def _finish(run: RunDir) -> ExitCode:
     path = run.path / str(crossing["path"]) if crossing else None
     write_seal(run, path if path and path.exists() else None)
     say(result_text(summary))
-    say(f"run directory: {run.path}")
-    say(f"report with: dawnrun report {shlex.quote(str(run.path))}")
+    say(f"run directory: {escaped(run.path)}")
+    say(f"report with: dawnrun report {escaped(shlex.quote(str(run.path)))}")
     return result_code(summary)
 
 

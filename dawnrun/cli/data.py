@@ -8,7 +8,7 @@ import click
 
 from dawnrun.cli.console import progress
 from dawnrun.errors import DataError
-from dawnrun.text import count, plural
+from dawnrun.text import count, escaped, plural
 
 if TYPE_CHECKING:
     from dawnrun.dataset.resize import Filter
@@ -37,7 +37,9 @@ def demo(folder: Path, seed: int) -> None:
     sizes = (
         f"{count(num_classes * TRAIN_PER_CLASS)} training and {count(num_classes * VAL_PER_CLASS)} validation images"
     )
-    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {sizes} in {num_classes} classes: {folder.absolute()}")
+    click.echo(
+        f"{'wrote' if is_new else 'kept, complete:'} {sizes} in {num_classes} classes: {escaped(folder.absolute())}"
+    )
 
 
 @data.command()
@@ -109,7 +111,7 @@ def imagenet(
     sources = find_sources(train, val, devkit, blacklist=blacklist_file)
     with progress("classes", sum(map(len, sources.splits.values()))) as advance:
         is_new = write_imagenet(out, sources, any_size=any_size, advance=advance)
-    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {out.absolute()}")
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {escaped(out.absolute())}")
 
 
 @data.command()
@@ -142,7 +144,9 @@ def resize(
         source, folder, settings, num_processes=processes, progress=lambda total: progress("resizing", total)
     )
     how = f"short side {short_side} px, JPEG quality {quality}, {filter_name} filter"
-    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {plural(num_images, 'image')} ({how}): {folder.absolute()}")
+    click.echo(
+        f"{'wrote' if is_new else 'kept, complete:'} {plural(num_images, 'image')} ({how}): {escaped(folder.absolute())}"
+    )
 
 
 def cores() -> int:
@@ -170,4 +174,4 @@ def pack(source: Path, folder: Path, seed: int, shard_mib: int) -> None:
         f"{plural(images, 'image')} ({split}) in {plural(shards, 'shard')}"
         for split, (shards, images) in numbers.items()
     )
-    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {sizes}: {folder.absolute()}")
+    click.echo(f"{'wrote' if is_new else 'kept, complete:'} {sizes}: {escaped(folder.absolute())}")

@@ -10,11 +10,15 @@ from dawnrun.report.claim import Claim, Others
 
 
 def read_inputs(paths: Sequence[Path], records: Sequence[str] = ()) -> tuple[list[RunSummary], Others]:
-    """Runs, others' claims and published records by name, each in the order given.
+    """Runs, others' claims and published records by name, each in the order given and once.
 
     UsageError or ReportError for a path that is none of them, or a name that no record has.
     """
-    known = _published(records) if records else ()
+    known = _published(tuple(dict.fromkeys(records))) if records else ()
+    once: dict[Path, Path] = {}
+    for path in paths:
+        once.setdefault(path.resolve(), path)
+    paths = list(once.values())
     claimed = [path for path in paths if _is_claim(path)]
     summaries = [summarize_cached(path) for path in paths if path not in claimed]
     return summaries, Others(claims=tuple(_claims(claimed)) if claimed else (), records=known)

@@ -11,6 +11,7 @@ from dawnrun.launch.outcome import is_running, read_node
 from dawnrun.launch.queue import held_by
 from dawnrun.record.rundir import RunDir, newest_runs
 from dawnrun.record.summary import summarize
+from dawnrun.text import escaped
 
 MOST_RUNS = 20
 POLL_S = 0.5
@@ -46,7 +47,7 @@ def list_jobs(run_root: Path) -> ExitCode:
         run = RunDir(path)
         newest = max(run.attempts(), default=0)
         host = read_node(run.attempt_dir(newest)).get("host", "-") if newest else "-"
-        console().print(f"{path}  attempt {newest}  first node {host}  {state_of(run)}", soft_wrap=True)
+        console().print(f"{escaped(path)}  attempt {newest}  first node {host}  {state_of(run)}", soft_wrap=True)
     return ExitCode.OK
 
 
@@ -87,5 +88,5 @@ def stop(run_path: Path, now: bool) -> ExitCode:
     # The mark first: a batch job that ends after it does not go back into the queue.
     (folder / "cancelled").touch()
     (folder / "orders").write_text("now" if now else "save", encoding="utf-8")
-    console().print(f"{run.path}: told to {'end at once' if now else 'save and end'}", soft_wrap=True)
+    console().print(f"{escaped(run.path)}: told to {'end at once' if now else 'save and end'}", soft_wrap=True)
     return ExitCode.OK

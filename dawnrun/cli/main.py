@@ -15,7 +15,7 @@ import click
 
 from dawnrun import __version__
 from dawnrun.errors import DawnrunError, ExitCode, RecipeError
-from dawnrun.text import nearest
+from dawnrun.text import escaped, nearest
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("dawnrun.cli.train", "train", "Train a recipe on a site, from the start."),
@@ -53,6 +53,24 @@ class Options:
     debug: bool = False
 
 
+def variable_part(name: str) -> str:
+    """`data-root` as it stands in the name of a variable."""
+    return name.replace("-", "_").upper()
+
+
+def name_variables(command: click.Command, prefix: str) -> None:
+    """Let every option of a command be given as `DAWNRUN_COMMAND_OPTION`.
+
+    By the option as the user knows it; click would take the name of the function's parameter.
+    """
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.expose_value:
+            longest = max(parameter.opts, key=len)
+            parameter.envvar = f"{prefix}_{variable_part(longest.lstrip('-'))}"
+    for name, inner in getattr(command, "commands", {}).items():
+        name_variables(inner, f"{prefix}_{variable_part(name)}")
+
+
 class LazyGroup(click.Group):
     """Commands of the table, each imported when it is called."""
 
@@ -67,6 +85,7 @@ class LazyGroup(click.Group):
         module, attribute, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
+        name_variables(command, f"DAWNRUN_{variable_part(cmd_name)}")
         return command
 
     def resolve_command(
@@ -85,9 +104,14 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+VARIABLES = """\
+Every option can be a variable: DAWNRUN_TRAIN_DATA_ROOT=DIR is --data-root of train. What stands on the command line
+wins. Several values of an option are separated by blanks: DAWNRUN_TRAIN_SET="seed=1 lr=0.2"."""
+
+
+@click.command(cls=LazyGroup, epilog=VARIABLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dawnrun", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of every error.")
+@click.option("--debug", is_flag=True, envvar="DAWNRUN_DEBUG", help="Show the traceback of every error.")
 @click.pass_obj
 def cli(options: Options, debug: bool) -> None:
     """Train ResNet-50 to a target accuracy as fast as the machines allow, and report how long it took."""
@@ -97,7 +121,7 @@ def cli(options: Options, debug: bool) -> None:
 def _say(text: str) -> None:
     """One message on standard error; a closed one is no reason to fail again."""
     with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(escaped(text, keep="\n\t"), file=sys.stderr, flush=True)
 
 
 def _traceback_file(error: BaseException) -> str:
@@ -170,7 +194,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Not cli.main(): it ends a broken pipe and an interrupt in its own way.
-        with cli.make_context("dawnrun", words, obj=options, auto_envvar_prefix="DAWNRUN") as context:
+        with cli.make_context("dawnrun", words, obj=options) as context:
             result: Any = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as error:

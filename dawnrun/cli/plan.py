@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -17,7 +18,7 @@ from dawnrun.recipe.reader import read
 from dawnrun.recipe.schedule import EpochPlan, Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.recipe.site import resolve_site
-from dawnrun.text import plural
+from dawnrun.text import escaped, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,10 +27,20 @@ IMAGENET_TRAIN, IMAGENET_VAL = 1_281_167, 50_000
 """Images of ILSVRC2012: a recipe that plans with the one number is validated on the other."""
 
 
+RECIPES = ("recipe.yaml", "resolved.yaml")
+"""Recipes of a run; its site lies beside them."""
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", required=True, metavar="RECIPE", help="A recipe file, or the name of a shipped one.")
 @click.option("--site", metavar="SITE", help="A site file, or the name of a shipped one; default: this machine.")
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Change a value, as in phases[0].epochs=3.")
+@click.option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the data sets, instead of the site's.",
+)
 @click.option(
     "--processes", type=click.IntRange(min=1), metavar="N", help="Processes on each machine, whatever the site says."
 )
@@ -48,15 +59,21 @@ def plan(
     config: str,
     site: str | None,
     set: tuple[str, ...],
+    data_root: Path | None,
     processes: int | None,
     shrink: str | None,
     rescale: bool,
     num_val_images: int | None,
     format: str,
 ) -> None:
-    """Show what a recipe amounts to: image sizes, batch sizes, steps, images and rates of every epoch."""
+    """Show what a recipe amounts to: image sizes, batch sizes, steps, images and rates of every epoch.
+
+    The resolved.yaml of a run is planned on the site of that run, unless --site names another.
+    """
     recipe = read(config, Recipe, set)
-    place = read(site, Site).value
+    place = read(_site_of_run(config) if site is None else site, Site).value
+    if data_root is not None:
+        place = place.model_copy(update={"data_root": data_root})
     if processes is not None:
         place = place.model_copy(update={"processes_per_node": processes})
     # Devices are looked for at the start of a run, by torch; a plan without --processes takes one each.
@@ -77,13 +94,19 @@ def plan(
         _print(schedule, place, num_val_images)
 
 
+def _site_of_run(config: str) -> Path | None:
+    """The site beside a recipe that lies in a run directory, or in the folder of an attempt."""
+    path = Path(config)
+    return path.with_name("site.yaml") if path.name in RECIPES and path.with_name("site.yaml").is_file() else None
+
+
 def _counted(recipe: Recipe, site: Site, split: Literal["train", "val"]) -> int:
     """Images of a split of the first phase's data set. Raises DataError if the data are not there."""
     folder = (site.data_root / recipe.input.datasets[recipe.phases[0].dataset]).absolute()
     if not folder.is_dir():
         raise DataError(
             f"{folder}: no such folder, so its training images cannot be counted\n"
-            f"    put the data there, or plan with a number: --set input.num_train_images={IMAGENET_TRAIN}"
+            f"    put the data there, name its place with --data-root, or plan with a number: --set input.num_train_images={IMAGENET_TRAIN}"
         )
     from dawnrun.dataset.index import build_index
 
@@ -150,12 +173,12 @@ def _print(schedule: Schedule, site: Site, num_val_images: int | None) -> None:
     """The plan as text and a table."""
     recipe, out = schedule.recipe, console()
     for line in _head(recipe, site, schedule):
-        out.print(line, soft_wrap=True)
+        out.print(escaped(line), soft_wrap=True)
     out.print()
     out.print(_epochs(schedule, site))
     out.print()
     for line in (*_totals(schedule, num_val_images), *(f"warning: {text}" for text in _warnings(recipe))):
-        out.print(line, soft_wrap=True)
+        out.print(escaped(line), soft_wrap=True)
 
 
 def _head(recipe: Recipe, site: Site, schedule: Schedule) -> Iterator[str]:

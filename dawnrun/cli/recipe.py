@@ -11,7 +11,7 @@ from dawnrun.recipe.dump import flatten, flow_text, to_mapping
 from dawnrun.recipe.fields import Part
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schema import Recipe, Site
-from dawnrun.text import plural
+from dawnrun.text import escaped, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +39,7 @@ def check(files: tuple[str, ...]) -> None:
             problems.append(Problem(message=str(error)))
         else:
             value = document.value
-            click.echo(f"OK {document.source}: {plural(value.total_epochs, 'epoch')}, {_phases(value)}")
+            click.echo(f"OK {escaped(document.source)}: {plural(value.total_epochs, 'epoch')}, {_phases(value)}")
             continue
         faulty += 1
     if problems:

@@ -1,6 +1,8 @@
 """`dawnrun train` and `dawnrun resume`: read what was asked, check it, start it, follow it."""
 
 import json
+import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +14,13 @@ from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.pods import train_on_kubernetes
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
+from dawnrun.cli.watch import POLL_S
 from dawnrun.dataset.decoders import choose_decoder
-from dawnrun.errors import ExitCode, LaunchError, TrainError, UsageError
-from dawnrun.launch.checks import check_data, check_import, check_output, data_folders
+from dawnrun.errors import ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
+from dawnrun.launch.checks import check_data, check_images, check_import, check_output, data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
-from dawnrun.launch.outcome import is_running, newest_checkpoint
+from dawnrun.launch.outcome import is_running, newest_checkpoint, read_node
 from dawnrun.launch.queue import held_by
 from dawnrun.recipe.dump import differences, resolved_text
 from dawnrun.recipe.reader import Document, read
@@ -25,14 +28,19 @@ from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.summary import summarize
-from dawnrun.text import plural
+from dawnrun.text import escaped, plural
 
 T = TypeVar("T", Recipe, Site)
+END_LIMIT_S = 8.0
+"""So long a resume waits for the end of an attempt whose command was just killed."""
 
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe; may be repeated."
 )
 SITE = click.option("--site", "site_name", metavar="SITE", help="Site file or name; left out: this machine.")
+RUN_SITE = click.option(
+    "--site", "site_name", metavar="SITE", help="Site file or name; left out: the site that the run used last."
+)
 DATA_ROOT = click.option(
     "--data-root",
     type=click.Path(path_type=Path),
@@ -72,17 +80,20 @@ def _check(document: Document[Recipe], site: Site) -> None:
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
     choose_decoder(recipe.input.decoder)
-    if site.launcher.local is not None:
-        check_data(data_folders(recipe, site))
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)
+    if site.launcher.local is not None:
+        check_data(data_folders(recipe, site))
+        counted = check_images(document, site.data_root)
+        if counted is not None:
+            Schedule.compile(recipe, counted, site.world_size, document=document)
 
 
 def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     """All that was chosen, by the user or by us."""
     site, provenance = machine.site, recipe.provenance
     of = f"; published: {provenance.published}" if provenance.published else ""
-    say(f"recipe      {recipe.name} ({source}), confidence {provenance.confidence}{of}")
+    say(f"recipe      {recipe.name} ({escaped(source)}), confidence {provenance.confidence}{of}")
     if provenance.changed:
         say(f"changed     {provenance.changed}")
     say(f"device      {site.device} ({machine.found.how})")
@@ -98,7 +109,7 @@ def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
             f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
         )
     for name, folder in data_folders(recipe, site).items():
-        say(f"data        {name}: {folder}")
+        say(f"data        {name}: {escaped(folder)}")
 
 
 @click.command()
@@ -147,7 +158,7 @@ def train(
         resolved_text=resolved_text(document.value),
         site_text=resolved_text(machine.site),
     )
-    say(f"run         {run.path}")
+    say(f"run         {escaped(run.path)}")
     return _start(run, document.value, machine.site, detach=detach)
 
 
@@ -163,6 +174,8 @@ def _start(
     for left in range(site.max_restarts, 0, -1):
         try:
             return _attempt(run, recipe, site, changes, detach=detach)
+        except NonFiniteLossError:
+            raise  # it would come again
         except TrainError as error:
             say(str(error))
             say(f"starting again; restarts left after this one: {left - 1}")
@@ -198,7 +211,7 @@ def _print_plan(recipe: Recipe, run: RunDir, attempt: int, site: Site) -> None:
 
 @click.command()
 @click.argument("run_path", metavar="RUN", type=click.Path(path_type=Path))
-@SITE
+@RUN_SITE
 @SET
 @click.option("--accept-changes", is_flag=True, help="Go on although --set changes the recipe; both values are kept.")
 @DATA_ROOT
@@ -216,18 +229,13 @@ def resume(
     Uses the recipe as it was resolved at the start. --site goes on elsewhere or with another number of processes.
     """
     run = RunDir.open(run_path.absolute())
+    newest = max(run.attempts(), default=0)
+    if newest:
+        _wait_for_end(run, newest)
     summary = summarize(run)
     if summary.status == "finished":
         say(f"{run.path} is finished, nothing to resume: {result_text(summary)}")
         return ExitCode.OK
-    newest = max(run.attempts(), default=0)
-    number = held_by(run.attempt_dir(newest)) if newest else None
-    if number:
-        raise UsageError(
-            f"{run.path}: job {number} of Slurm still holds it; stop it with: dawnrun jobs stop {run.path}"
-        )
-    if newest and is_running(run.attempt_dir(newest), run.events_dir(newest) / "trainer.jsonl"):
-        raise UsageError(f"{run.path}: attempt {newest} is still running; stop it before the run is resumed")
     before = newest_document(run, "resolved.yaml", Recipe)
     document = newest_document(run, "resolved.yaml", Recipe, overrides)
     changes = differences(before.value, document.value)
@@ -236,8 +244,7 @@ def resume(
         raise UsageError(
             f"this would change the run:\n{listed}\nadd --accept-changes to go on with them; both are recorded"
         )
-    site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
-    machine = find_machine(site, data_root=data_root, run_root=run.path.parent)
+    machine = find_machine(site_of(run, site_name), data_root=data_root, run_root=run.path.parent)
     if machine.site.launcher.kubernetes is not None:
         raise UsageError("resume on Kubernetes is not offered yet; resume in a pod with --site of its own")
     _check(document, machine.site)
@@ -245,8 +252,40 @@ def resume(
     if dry_run:
         _print_plan(document.value, run, newest + 1, machine.site)
         return ExitCode.OK
-    say(f"run         {run.path}, attempt {newest + 1}, from {newest_checkpoint(run.checkpoints) or 'the start'}")
+    start = newest_checkpoint(run.checkpoints) or "the start"
+    say(f"run         {escaped(run.path)}, attempt {newest + 1}, from {escaped(start)}")
     return _start(run, document.value, machine.site, changes)
+
+
+def _wait_for_end(run: RunDir, newest: int) -> None:
+    """Return once the newest attempt is over. UsageError if it goes on: whose command was killed ends by itself."""
+    folder, log = run.attempt_dir(newest), run.events_dir(newest) / "trainer.jsonl"
+    number = held_by(folder)
+    if number:
+        raise UsageError(
+            f"{run.path}: job {number} of Slurm still holds it; stop it with: dawnrun jobs stop {run.path}"
+        )
+    deadline, told = time.monotonic() + END_LIMIT_S, False
+    while is_running(folder, log):
+        node = read_node(folder)
+        who = f"attempt {newest} is still running: its guard is process {node.get('pid')} on {node.get('host')}"
+        if time.monotonic() > deadline:
+            raise UsageError(f"{run.path}: {who}; stop it with: dawnrun jobs stop {shlex.quote(str(run.path))}")
+        if not told:
+            say(f"{who}; waiting up to {END_LIMIT_S:g} s for its end")
+        told = True
+        time.sleep(POLL_S)
+
+
+def site_of(run: RunDir, name: str | None) -> Site:
+    """The site that was named, else the run's own; a site that says nothing of data gets the run's data root."""
+    recorded = newest_document(run, "site.yaml", Site).value
+    return recorded if name is None else with_data_root(read(name, Site), recorded.data_root)
+
+
+def with_data_root(site: Document[Site], data_root: Path) -> Site:
+    """The site, with this data root unless its file states one."""
+    return site.value if "data_root" in site.places else site.value.model_copy(update={"data_root": data_root})
 
 
 def newest_document(run: RunDir, name: str, kind: type[T], overrides: Sequence[str] = ()) -> Document[T]:

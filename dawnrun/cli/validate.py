@@ -11,41 +11,48 @@ import click
 
 from dawnrun.cli.attempt import failure_error, say
 from dawnrun.cli.console import console, error_console
-from dawnrun.cli.train import DATA_ROOT, SITE, find_machine, newest_document
+from dawnrun.cli.train import DATA_ROOT, RUN_SITE, find_machine, newest_document, site_of
 from dawnrun.cli.watch import POLL_S, SILENCE_S, Signals, missing_ranks, waiting_text
-from dawnrun.errors import ExitCode, TrainError, UsageError
+from dawnrun.errors import DawnrunError, ExitCode, TrainError, UsageError
 from dawnrun.launch.base import Job, JobStatus
 from dawnrun.launch.checks import check_data, data_folders
 from dawnrun.launch.local import LocalLauncher
 from dawnrun.launch.outcome import find_failures, newest_checkpoint
 from dawnrun.recipe.dump import resolved_text
-from dawnrun.recipe.reader import read
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
-from dawnrun.text import count, duration
+from dawnrun.text import count, duration, escaped
 
 
 @click.command()
 @click.argument("path", metavar="RUN|CHECKPOINT", type=click.Path(path_type=Path))
-@SITE
+@RUN_SITE
 @DATA_ROOT
 @click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side in pixels, instead of the recipe's.")
 @click.option("--format", "form", type=click.Choice(("table", "json")), default="table", help="A table, or JSON.")
 def validate(path: Path, site_name: str | None, data_root: Path | None, image_size: int | None, form: str) -> ExitCode:
     """Measure the accuracy of a run or checkpoint.
 
-    Of a run the newest checkpoint is taken. The run directory is read, never changed.
+    Of a run the newest whole checkpoint is taken. The run directory is read, never changed.
     """
     run, checkpoint = find_checkpoint(path.absolute())
     recipe = newest_document(run, "resolved.yaml", Recipe).value
-    site = read(site_name, Site).value if site_name else newest_document(run, "site.yaml", Site).value
+    site = site_of(run, site_name)
     if site.launcher.local is None:
         if site_name:
             raise UsageError(f"site {site.name}: a validation runs on this machine; name a site with launcher: local")
         site = Site(data_root=site.data_root)
     site = find_machine(site, data_root=data_root).site
     check_data(data_folders(recipe, site))
-    code, text = measure(checkpoint, recipe, site, image_size=image_size)
+    try:
+        code, text = measure(checkpoint, recipe, site, image_size=image_size)
+    except DawnrunError as error:
+        other = None if path.absolute() == checkpoint else _instead(run, checkpoint, error)
+        if other is None:
+            raise
+        why = str(error).strip().splitlines()[0] if checkpoint.is_dir() else f"{checkpoint}: gone since"
+        click.echo(f"{escaped(why)}; taking the next one", err=True)
+        code, text = measure(other, recipe, site, image_size=image_size)
     if code is not ExitCode.OK:
         return code
     if form == "json":
@@ -57,7 +64,9 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
 
 def measure(checkpoint: Path, recipe: Recipe, site: Site, *, image_size: int | None = None) -> tuple[ExitCode, str]:
     """Validate a checkpoint on this machine, in a scratch folder; the counts as JSON text, empty unless the code is OK."""
-    error_console().print(f"validating {checkpoint} on {site.device}, processes: {site.world_size}", soft_wrap=True)
+    error_console().print(
+        f"validating {escaped(checkpoint)} on {site.device}, processes: {site.world_size}", soft_wrap=True
+    )
     with tempfile.TemporaryDirectory(prefix="dawnrun-validate-") as scratch:
         # A run directory of its own, so that the one that is read gets no attempt that trained nothing.
         own, output = RunDir(Path(scratch)), Path(scratch) / "result.json"
@@ -80,6 +89,12 @@ def find_checkpoint(path: Path) -> tuple[RunDir, Path]:
     if checkpoint is None:
         raise UsageError(f"{run.checkpoints}: no complete checkpoint in it yet")
     return run, checkpoint
+
+
+def _instead(run: RunDir, checkpoint: Path, error: DawnrunError) -> Path | None:
+    """The newest other checkpoint, where this one is damaged or was removed meanwhile by a run that goes on."""
+    broken = isinstance(error, UsageError) and ("damaged" in str(error) or "not a checkpoint" in str(error))
+    return newest_checkpoint(run.checkpoints, but=checkpoint) if broken or not checkpoint.is_dir() else None
 
 
 def command(run: RunDir, checkpoint: Path, output: Path, image_size: int | None) -> tuple[str, ...]:

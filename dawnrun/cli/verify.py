@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dawnrun.cli.train import DATA_ROOT, SITE, find_machine
+from dawnrun.cli.train import DATA_ROOT, RUN_SITE, find_machine, with_data_root
 from dawnrun.errors import DawnrunError, ExitCode, ReportError, VersionError
 from dawnrun.recipe.dump import resolved_text
 from dawnrun.recipe.reader import read
@@ -33,7 +33,7 @@ REBUILD_LIMIT_S = 300
 
 @click.command()
 @click.argument("path", metavar="RUN", type=click.Path(path_type=Path))
-@SITE
+@RUN_SITE
 @DATA_ROOT
 @click.option("--quick", is_flag=True, help="Start no process: leave the initial weights and the accuracy unchecked.")
 @click.option("--format", "form", type=click.Choice(("table", "json")), default="table", help="A table, or JSON.")
@@ -93,7 +93,10 @@ def _with_processes(
 ) -> Iterator[Finding]:
     """Data, then what takes torch."""
     try:
-        site = read(site_name, Site).value if site_name else Site.model_validate(summary.site)
+        if site_name:
+            site = with_data_root(read(site_name, Site), Path(str(summary.site.get("data_root", "data"))))
+        else:
+            site = Site.model_validate(summary.site)
         site = find_machine(site, data_root=data_root).site
     except (DawnrunError, ValueError) as error:
         why = " ".join(str(error).split())

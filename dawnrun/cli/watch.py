@@ -13,7 +13,7 @@ from dawnrun.cli.console import console, is_terminal
 from dawnrun.cli.narrate import Narrator
 from dawnrun.launch.base import Job, JobStatus, Launcher
 from dawnrun.record.events import Event, parse_event
-from dawnrun.text import duration
+from dawnrun.text import duration, escaped
 
 POLL_S = 0.2
 LINE_INTERVAL_S = 5.0
@@ -58,6 +58,10 @@ class Screen(Protocol):
         """How far it is now."""
         ...
 
+    def pass_over(self, narrator: Narrator) -> None:
+        """The state of progress is older than the line said last: it is not shown any more."""
+        ...
+
 
 class PlainScreen:
     """Lines of text, for pipes and files: no control characters."""
@@ -71,14 +75,18 @@ class PlainScreen:
 
     def say(self, line: str) -> None:
         """Print it."""
-        self._write(line)
+        self._write(escaped(line))
 
     def show(self, narrator: Narrator) -> None:
         """Print progress if it is new and the last is long enough ago."""
         if narrator.status == self._shown or self._now() - self._last < LINE_INTERVAL_S:
             return
         self._shown, self._last = narrator.status, self._now()
-        self._write(narrator.progress_line())
+        self._write(escaped(narrator.progress_line()))
+
+    def pass_over(self, narrator: Narrator) -> None:
+        """Lines stay in the order of what they tell."""
+        self._shown = narrator.status
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +116,7 @@ class LiveScreen:
 
     def say(self, line: str) -> None:
         """Print it above the rows, unfolded."""
-        self._console.print(line, soft_wrap=True)
+        self._console.print(escaped(line), soft_wrap=True)
 
     def show(self, narrator: Narrator) -> None:
         """Redraw both rows; 80 characters hold them."""
@@ -118,6 +126,9 @@ class LiveScreen:
         self._bar.update(self._task, completed=narrator.fraction(), description=narrator.times())
         state = narrator.status if narrator.stepped else narrator.stage()
         self._live.update(Group(self._bar, Text(state, no_wrap=True, overflow="ellipsis")))
+
+    def pass_over(self, narrator: Narrator) -> None:
+        """The rows below the lines always show the newest state."""
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -170,7 +181,7 @@ class Watch:
         self._screen, self._signals = screen, signals
         self._named_at = 0.0
         self._stopping = self._queued = False
-        self.hung = False
+        self.hung = self.killed = False
 
     def follow(self, tail: Tail) -> JobStatus:
         """Show events and obey signals until the job has ended."""
@@ -189,15 +200,19 @@ class Watch:
         if status is JobStatus.QUEUED:
             self._narrator.moved = time.monotonic()
             if not self._queued:
-                self._screen.say("in the queue")
+                self._say("in the queue")
         elif self._queued:
-            self._screen.say("the job has started")
+            self._say("the job has started")
         self._queued = status is JobStatus.QUEUED
+
+    def _say(self, line: str) -> None:
+        self._screen.say(line)
+        self._screen.pass_over(self._narrator)
 
     def _read(self, tail: Tail) -> None:
         for event in tail.read():
             for line in self._narrator.tell(event):
-                self._screen.say(line)
+                self._say(line)
             if event.kind == "train.progress":
                 self._screen.show(self._narrator)
 
@@ -205,9 +220,10 @@ class Watch:
         for number in self._signals.take():
             if not self._stopping:
                 self._stopping = True
-                self._screen.say(f"{signal.Signals(number).name}: stopping after a checkpoint; once more kills at once")
+                self._say(f"{signal.Signals(number).name}: stopping after a checkpoint; once more kills at once")
                 self._launcher.cancel("save")
             else:
+                self.killed = True
                 self._launcher.cancel("now")
 
     def _look_for_silence(self) -> None:
@@ -218,7 +234,7 @@ class Watch:
         training = self._narrator.span == "training" and self._narrator.stepped
         if quiet_s > site.hang_timeout_s * (1 if training else OUTSIDE_TRAINING):
             self.hung = True
-            self._screen.say(f"no step for {quiet_s:.0f} s (hang_timeout_s is {site.hang_timeout_s:g}): ending the run")
+            self._say(f"no step for {quiet_s:.0f} s (hang_timeout_s is {site.hang_timeout_s:g}): ending the run")
             self._launcher.cancel("stacks")
             return
         interval_s = SLOW_STEPS_S if training else SILENCE_S
@@ -227,7 +243,7 @@ class Watch:
         elif quiet_s - self._named_at >= interval_s:
             self._named_at, missing = quiet_s, missing_ranks(self._job)
             what = waiting_text(missing, site.world_size) if missing else self._narrator.stage()
-            self._screen.say(f"{duration(self._narrator.so_far_s())}: {what}, nothing new for {quiet_s:.0f} s")
+            self._say(f"{duration(self._narrator.so_far_s())}: {what}, nothing new for {quiet_s:.0f} s")
 
 
 def missing_ranks(job: Job) -> list[int]:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from dawnrun.text import escaped
+
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 """Formats that are decoded whatever the file's name says; text-like formats are kept out on purpose."""
 _RESIZED_AS_STORED = ("RGB", "L", "CMYK")
@@ -37,8 +39,8 @@ class BadImage:
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """A path as text that can be printed and stored: bytes that are no UTF-8 are shown as escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """A path as text that can be printed and stored: control characters and bytes that are no UTF-8 as escapes."""
+    return escaped(os.fsdecode(path))
 
 
 def read_file(path: str) -> bytes:

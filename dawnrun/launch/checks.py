@@ -80,6 +80,23 @@ def _problems(name: str, folder: Path) -> list[str]:
     return found
 
 
+def check_images(document: Document[Recipe], data_root: Path) -> int | None:
+    """Index the data sets as a worker will, and return the number of training images; None where that takes long.
+
+    What is read is kept in the cache that the workers look into. Raises DataError, or RecipeError where the recipe
+    asks for what these data cannot give.
+    """
+    # Imported here because it brings numpy and Pillow.
+    from dawnrun.dataset.used import index_used, is_small
+
+    try:
+        if not is_small(document.value, data_root):
+            return None
+        return index_used(document, data_root).num_train_images
+    except DataError as error:
+        raise DataError(f"{error}\nnothing was started") from error
+
+
 def _beside(folder: Path) -> str:
     """A folder of a similar name in the same place, for a typing error."""
     try:
@@ -90,6 +107,9 @@ def _beside(folder: Path) -> str:
     return f"; did you mean {folder.parent / guess}?" if guess else ""
 
 
+OTHER_ROOT = "--run-root, or run_root in the site, names another folder"
+
+
 def check_output(run_root: Path, keep: int) -> None:
     """A run directory can be made below `run_root`, with room for `keep` checkpoints and two more.
 
@@ -97,10 +117,16 @@ def check_output(run_root: Path, keep: int) -> None:
     """
     try:
         run_root.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"{run_root}: runs cannot be kept here: it is a file; {OTHER_ROOT}") from None
     except OSError as error:
-        raise UsageError(f"{run_root}: runs cannot be kept here: {(error.strerror or str(error)).lower()}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"{run_root}: runs cannot be kept here: {reason}; {OTHER_ROOT}") from error
     if not os.access(run_root, os.W_OK | os.X_OK):
-        raise UsageError(f"{run_root}: runs cannot be kept here: no permission to write")
+        raise UsageError(f"{run_root}: runs cannot be kept here: no permission to write; {OTHER_ROOT}")
     free, needed = shutil.disk_usage(run_root).free, CHECKPOINT_BYTES * (keep + 2)
     if free < needed:
-        raise LaunchError(f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 2} checkpoints")
+        raise LaunchError(
+            f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 2} checkpoints: {keep} that are kept, the one"
+            f" that reaches the target, and the next while it is written; lower checkpoint.keep; {OTHER_ROOT}"
+        )

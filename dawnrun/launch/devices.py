@@ -49,7 +49,8 @@ def find_device(wanted: str = "auto", *, hinted: list[str] | None = None) -> Fou
         return Found(device="cpu", count=1, how="no accelerator in /dev")
     device, count, problem = _ask_torch()
     if wanted not in ("auto", device):
-        seen = problem or f"torch finds {count} x {device}"
+        there = "no accelerator, only the CPU" if device == "cpu" else f"{count} x {device}"
+        seen = problem or f"torch finds {there}"
         raise LaunchError(f"device {wanted} was asked for, but {seen}; set device: auto or device: cpu in the site")
     if device == "cpu":
         return Found(device="cpu", count=1, how=problem or "torch finds no accelerator")

@@ -29,19 +29,14 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not STALE.fullmatch(name)}
 
 
-def worker_environment(*, device: str, threads: int) -> dict[str, str]:
+def worker_environment(*, threads: int) -> dict[str, str]:
     """What every worker gets, whoever starts it."""
-    env = {
+    return {
         "PYTHONUNBUFFERED": "1",
         # Stacks of all threads in the log, on a crash and when the guard asks for them.
         "PYTHONFAULTHANDLER": "1",
         "OMP_NUM_THREADS": str(threads),
     }
-    if device == "cpu":
-        # A waiting thread sleeps instead of spinning: ResNet-50 on two cores that had other work to do
-        # came to 46 and 64 images/s instead of 6 and 13.
-        env["OMP_WAIT_POLICY"] = "PASSIVE"
-    return env
 
 
 class LocalLauncher:
@@ -64,7 +59,7 @@ class LocalLauncher:
             *(sys.executable, "-m", "dawnrun.launch.guard", "--record", str(job.folder / "node-0.json")),
             *("--output", str(output), "--grace-s", f"{GRACE_S:g}", "--", *command),
         )
-        env = worker_environment(device=site.device, threads=site.threads_per_process or 1)
+        env = worker_environment(threads=site.threads_per_process or 1)
         if processes > 1:
             # Without a name gloo asks what the machine's own host name resolves to, which may be nothing.
             env |= {"GLOO_SOCKET_IFNAME": "lo", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{GRACE_S:g}"}

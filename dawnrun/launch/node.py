@@ -108,7 +108,7 @@ def agent_command(order: Order, address: str, own: str) -> tuple[str, ...]:
 def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[str, str]:
     """The agent's environment: this node's, without an outer job's, then ours, then the user's."""
     threads = order.threads or max(1, available_cores() // order.processes)
-    ours = worker_environment(device=order.device, threads=threads)
+    ours = worker_environment(threads=threads)
     ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
     # A signal to the agent would end it before its workers have saved; the guard signals them itself.
     ours["PET_SIGNALS_TO_HANDLE"] = "SIGQUIT"

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import time
+import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from typing import Any
 
 from dawnrun.errors import ExitCode
 from dawnrun.launch.guard import start_ticks
+from dawnrun.text import escaped
 
 LAST_LINES = 20
+SHORT = 110
+"""Characters of a consequence: libraries put stacks and addresses into theirs."""
 FOREIGN_HOST_QUIET_S = 60.0
 """An attempt of another host counts as running while its event log is younger; the trainer writes every 5 s."""
 
@@ -49,6 +53,12 @@ class Failure:
         where = f" at step {self.step}" if self.step is not None else ""
         who = f"rank {self.rank} on {self.host}" if self.rank is not None else f"host {self.host}"
         return f"{who}{where}: {self.error}{': ' if first else ''}{first}"
+
+    def in_short(self) -> str:
+        """The same as a consequence is told: one line of plain text, not longer than a screen is wide."""
+        # Pictures, which the messages of gloo begin with, are category So.
+        text = " ".join("".join(char for char in escaped(self) if unicodedata.category(char) != "So").split())
+        return text if len(text) <= SHORT else f"{text[: SHORT - 3].rstrip()}..."
 
 
 def read_failures(folder: Path) -> list[Failure]:
@@ -146,7 +156,8 @@ Seen = tuple[int | None, int, int | None]
 def _seen_by_guard(folder: Path, logs: Path, number: int) -> list[Seen]:
     """What ended badly on a node: workers that torchrun's agent reports, else the agent, or the only process."""
     node, log = read_node(folder, number), _node_log(logs, number)
-    if node.get("reason") in ("lost", "interrupted") and node.get("signal"):
+    stopped = node.get("reason") in ("lost", "interrupted")
+    if stopped and node.get("signal"):
         return []  # the guard itself ended it
     own = _own_failure(node)
     if log is None:
@@ -154,6 +165,8 @@ def _seen_by_guard(folder: Path, logs: Path, number: int) -> list[Seen]:
     blocks = AGENT_BLOCK.findall(log.read_text(encoding="utf-8", errors="replace"))
     found: list[Seen] = [(int(rank), int(code), int(pid)) for rank, code, pid in blocks]
     bad = [item for item in dict.fromkeys(found) if item[1] not in ENDED_WELL]
+    if stopped:
+        bad = [item for item in bad if item[1] != -signal.SIGKILL]  # what did not end in time was killed by us
     return bad if found else [(None, code, pid) for _, code, pid in own]
 
 
@@ -223,10 +236,11 @@ def _ended_for_launcher(log: Path) -> bool:
     return any('"kind":"launch.ended"' in line.replace(" ", "") for line in last_lines(log, 1))
 
 
-def newest_checkpoint(checkpoints: Path) -> Path | None:
-    """The complete checkpoint of the highest step: a folder gets its name only when it is complete."""
+def newest_checkpoint(checkpoints: Path, *, but: Path | None = None) -> Path | None:
+    """The complete checkpoint of the highest step, `but` left out: a folder gets its name only when it is complete."""
     try:
-        found = sorted(path for path in checkpoints.glob("step-*") if path.name[5:].isdecimal() and path.is_dir())
+        there = (path for path in checkpoints.glob("step-*") if path.name[5:].isdecimal() and path.is_dir())
+        found = sorted(path for path in there if path != but)
     except OSError:
         return None
     return found[-1] if found else None

@@ -148,7 +148,7 @@ class SlurmLauncher:
     def submit(self, plan: LaunchPlan) -> None:
         """Hand it over. LaunchError with Slurm's own words if it is refused."""
         for name, text in plan.files.items():
-            Path(name).write_text(text, encoding="utf-8")
+            Path(name).write_text(text, encoding="utf-8", errors="surrogateescape")
         (command,) = plan.commands
         self._folder = Path(next(iter(plan.files))).parent
         try:

@@ -110,6 +110,8 @@ def _error(tree: Tree) -> RecipeError:
 def _read_text(path: Path) -> str:
     """The text of a file; every way in which it cannot be had is one sentence."""
     try:
+        if not (path.is_file() or path.is_dir() or not path.exists() or _is_stream(path)):
+            raise UsageError(f"{path}: is no regular file; a recipe or site is read from a file or /dev/stdin")
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
@@ -128,6 +130,11 @@ def _read_text(path: Path) -> str:
         place = Place(source=str(path), line=before.count(b"\n") + 1, column=column)
         message = f"not UTF-8 text: byte 0x{content[error.start]:02x}"
         raise RecipeError([Problem(place=place, message=message)], subject=str(path)) from None
+
+
+def _is_stream(path: Path) -> bool:
+    """What the shell or the user handed over open: /dev/stdin, `<(command)`. Other pipes could be waited for in vain."""
+    return str(path) == "/dev/stdin" or str(path).startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def _translate(error: ValidationError, tree: Tree, kind: type[Part]) -> list[Problem]:

@@ -167,7 +167,7 @@ def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
 
 def _status_remarks(status: Status, reason: str) -> Iterator[str]:
     if status != "finished":
-        yield f"the run is not complete: {status} ({reason})"
+        yield f"the run is not complete: {status}{f' ({reason})' if reason and reason != status else ''}"
 
 
 def _crossings(rows: Sequence[EpochRow], target: Mapping[str, Any], num_classes: int | None) -> Iterator[Crossing]:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from dawnrun.clock import Clock
-from dawnrun.errors import DataError, TrainError
+from dawnrun.errors import DataError, NonFiniteLossError
 from dawnrun.recipe.schedule import Schedule, StepPlan
 from dawnrun.recipe.schema import Recipe
 from dawnrun.train.checkpoint import CheckpointStore
@@ -55,7 +55,7 @@ class Training:
 
 
 def train(run: Training) -> FinishReason:
-    """Make the updates that are left. Raises TrainError on divergence, DataError on too many bad images."""
+    """Make the updates that are left. Raises NonFiniteLossError on divergence, DataError on too many bad images."""
     if run.reached and run.recipe.target.stop:
         return FinishReason.TARGET_REACHED
     batches = _first_batch(run)
@@ -100,7 +100,7 @@ def _flush(run: Training, plan: StepPlan) -> Window:
     run.journal.write("train.progress", **window.fields)
     if window.diverged:
         scale = window.fields["loss_scale"]
-        raise TrainError(
+        raise NonFiniteLossError(
             f"the loss was not finite in {run.recipe.loss.max_consecutive_nonfinite} steps in a row, up to step"
             f" {run.state.step} of epoch {plan.epoch + 1} (learning rate {plan.lr:g}, loss scale"
             f" {scale if scale is not None else 'not used'}); lower lr, or raise loss.max_consecutive_nonfinite"

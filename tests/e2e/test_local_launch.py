@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,10 +32,13 @@ class Workplace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.env = {**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", "PYTHONWARNINGS": "error"}
+        self.env["DAWNRUN_CACHE"] = str(folder / "cache")
         (folder / "recipe.yaml").write_text(RECIPE)
         for split in ("train", "val"):
-            for name in ("a", "b"):
+            for name in "abcdef":
                 (folder / "data" / split / name).mkdir(parents=True)
+                for number in range(8):
+                    shutil.copyfile(TESTS / "data/one_pixel.png", folder / "data" / split / name / f"{number}.png")
 
     def site(self, fake: str, processes: int = 1, **values: object) -> str:
         lines = [f"processes_per_node: {processes}", f"env: {{FAKE: '{fake}'}}", "device: cpu"]
@@ -141,7 +145,6 @@ def test_a_run_that_ends_below_its_target(place):
     ("fake", "code", "message"),
     [
         ("raise:0", 5, "ValueError: weights went missing"),
-        ("data:0", 3, "OSError: data/train/a/1.jpg: truncated"),
         ("kill:0", 5, "SIGKILL: ended by signal 9"),
     ],
 )
@@ -156,6 +159,16 @@ def test_a_worker_that_fails(place, fake, code, message):
     assert "Traceback (most recent call last)" not in text
     assert "    fake worker 0 of 1 started" in text  # the last lines of its log
     assert place.left() == []
+
+
+def test_a_worker_that_meets_bad_data(place):
+    """C05: its message, once; neither a log nor a resume would help."""
+    process = place.train("data:0")
+    text = finish(process)
+    assert process.returncode == 3, text
+    assert text.endswith("\ndawnrun: data/train/a/1.jpg: truncated\n")
+    assert text.count("truncated") == 1
+    assert "resume" not in text
 
 
 def test_rank_1_of_2_fails(place):
@@ -216,9 +229,11 @@ def test_a_second_ctrl_c_kills_at_once(place):
     time.sleep(1)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    finish(process, 5)
+    text = finish(process, 5)
     assert process.returncode == 130
     assert place.left() == []
+    assert "killed at once, as the second signal asked" in text
+    assert "SIGKILL" not in text and "memory" not in text
 
 
 def test_nothing_survives_the_command_line(place):
@@ -231,6 +246,47 @@ def test_nothing_survives_the_command_line(place):
     place.wait_until_none_is_left(10)
     assert read_node(place.run_dir.attempt_dir(1))["reason"] == "lost"
     assert newest_checkpoint(place.run_dir.checkpoints) is not None
+
+
+def test_a_run_whose_command_was_killed_is_resumed_at_once(place):
+    """C32: its guard is waited for."""
+    process = place.train("endless")
+    place.wait_for("attempts/1/rank-000.started")
+    time.sleep(1)
+    process.kill()
+    code, text = place.run("resume", str(place.run_dir.path), "--site", place.site("finish"))
+    finish(process)
+    assert code == 0, text
+    assert "resumed from checkpoints/step-" in text
+
+
+def test_any_path_will_do(place):
+    """C44: bytes that are no UTF-8, and what would steer the terminal, which is shown as it is written in Python."""
+    name = os.fsdecode(b"b\xff\x1bd\nz")
+    (place.folder / "data").rename(place.folder / name)
+    words = ("--data-root", name, "--run-root", f"{name}/runs", "--site", place.site("finish", 2))
+    code, text = place.run("train", "--config", "recipe.yaml", *words)
+    assert code == 0, text
+    assert f"data        full: {place.folder}/b\\xff\\x1bd\\nz\n" in text
+    assert f"run directory: {place.folder}/b\\xff\\x1bd\\nz/runs/toy-" in text
+    assert "\x1b" not in text
+    (run,) = (place.folder / name / "runs").glob("toy-*")
+    assert os.fsencode(run) in (run / "attempts/1/plan.txt").read_bytes()
+    assert place.run("validate", str(run))[0] == 0
+
+
+def test_a_second_ctrl_c_that_kills_ranks_is_not_called_a_lack_of_memory(place):
+    """C31."""
+    process = place.train("stubborn", processes=2)
+    place.wait_for("attempts/1/rank-001.started")
+    process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    text = finish(process, 10)
+    assert process.returncode == 130, text
+    assert "killed at once, as the second signal asked" in text
+    assert "SIGKILL" not in text
+    assert place.left() == []
 
 
 def test_a_run_that_hangs_is_ended_with_its_position(place):
@@ -258,7 +314,8 @@ def test_a_running_run_is_not_resumed_and_a_stopped_one_is(place):
     run = place.run_dir
     code, text = place.run("resume", str(run.path))
     assert code == 2
-    assert "attempt 1 is still running" in text
+    node = read_node(run.attempt_dir(1))
+    assert f"attempt 1 is still running: its guard is process {node['pid']} on {node['host']}; stop it with" in text
     process.send_signal(signal.SIGTERM)
     finish(process, 15)
 
@@ -295,8 +352,29 @@ def test_validate_reads_a_run_and_leaves_it_alone(place):
     assert "128 px centre crop of the image at 145 px" in text
     code, text = place.run("validate", str(run.path), "--site", place.site("data:0"))
     assert code == 3, text
-    assert "OSError: data/val/a/1.jpg: truncated" in text.splitlines()[-1]
+    assert text.splitlines()[-1] == "dawnrun: data/val/a/1.jpg: truncated"
+    assert text.count("truncated") == 1
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == files
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"), [("broken", "step-00000060: damaged: model.pt"), ("leaves", "step-00000060: gone since")]
+)
+def test_validate_goes_around_a_checkpoint_that_is_damaged_or_leaves(place, harm, told):
+    """C25: a run that goes on removes its older checkpoints."""
+    finish(place.train("finish"))
+    checkpoints = place.run_dir.checkpoints
+    newest = checkpoints / "step-00000060"
+    (newest / harm).touch()
+    code, text = place.run("validate", str(place.run_dir.path))
+    assert code == 0, text
+    assert f"{told}; taking the next one" in text
+    assert "70.00 % (700 of 1,000)" in text
+    if harm == "broken":
+        code, text = place.run("validate", str(newest))
+        assert code == 2
+        assert text.count("damaged") == 1
+        assert "the run failed" not in text
 
 
 def test_validate_of_what_is_no_checkpoint(place):
@@ -334,6 +412,26 @@ def test_what_cannot_work_fails_before_a_start(place, words, message):
     assert time.monotonic() - began < 5
     assert code == (3 if "--data-root" in words else 2), text
     assert message.format(folder=place.folder) in text
+    assert not list((place.folder / "runs").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("harm", "setting", "code", "message"),
+    [
+        ("rm train/a/*", "seed=1", 3, "1 class folder without an image"),
+        ("echo x > val/b/0.png", "seed=1", 3, "val/b/0.png (class b)"),
+        ("mv val/c val/other", "seed=1", 3, "class lists differ"),
+        ("true", "input.num_train_images=3", 3, "full has 48; the recipe needs input.num_train_images = 3"),
+        ("rm -r */[ef]", "seed=1", 2, "recipe.yaml:6:16: target.top5: the data have 4 classes"),
+    ],
+)
+def test_bad_data_fail_before_a_start(place, harm, setting, code, message):
+    """C05."""
+    subprocess.run(["bash", "-c", harm], cwd=place.folder / "data", check=True)
+    found, text = place.run("train", "--config", "recipe.yaml", "--set", setting)
+    assert found == code, text
+    assert message in text
+    assert "the run failed" not in text and "dawnrun resume" not in text
     assert not list((place.folder / "runs").glob("*"))
 
 

@@ -115,6 +115,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_step_and_rate(cli: Cli) -> 
     assert done.returncode == 5, out
     assert "not finite" in out and "1e+08" in out and "step" in out and "epoch" in out
     assert "Traceback" not in out
+    assert "start it anew with a changed recipe" in out and "dawnrun resume" not in out
     assert not list((cli.newest() / "checkpoints").glob("step-*"))
 
 

@@ -65,3 +65,32 @@ def test_nearest_known_name(name, found):
 
 def test_nearest_gives_the_name_as_it_is_known():
     assert text.nearest("fastai_1x8", ["fastai-1x8", "demo"]) == "fastai-1x8"
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("plain Ä \u6587", "plain Ä \u6587"),
+        ("a\x1b[31mb\nc", r"a\x1b[31mb\nc"),
+        (b"b\xff\xfed".decode("utf-8", "surrogateescape"), r"b\xff\xfed"),
+        ("a\u202eb\u2028\ud800", r"a\u202eb\u2028\ud800"),
+    ],
+)
+def test_what_steers_a_terminal_is_shown_as_an_escape(raw, shown):
+    assert text.escaped(raw) == shown
+
+
+def test_line_breaks_can_be_kept():
+    assert text.escaped("a\n\x1b", keep="\n") == "a\n\\x1b"
+
+
+@given(st.text())
+def test_what_is_escaped_can_always_be_printed(raw):
+    shown = text.escaped(raw)
+    shown.encode()
+    assert not any(ord(char) < 32 or ord(char) == 127 for char in shown)
+
+
+@pytest.mark.parametrize(("name", "near"), [("b", None), ("lrr", "lr"), ("l", None), ("epoch", "epochs")])
+def test_a_short_name_must_be_more_alike(name, near):
+    assert text.nearest(name, ["bs", "lr", "epochs"]) == near

@@ -194,3 +194,27 @@ def test_plans_of_changed_recipes_warn(folder: Path):
     assert "batches x 0.5, rates x 0.5 (linear rule)" in content["warnings"][0]
     with pytest.raises(RecipeError, match="or --rescale changes batches and rates"):
         run("--config", "huawei-2m43", "--processes", "3")
+
+
+def test_a_recipe_in_a_run_is_planned_on_its_site(folder: Path):
+    """C06: planning the resolved recipe of a run prints the plan that it was started with, from any folder."""
+    Path("s.yaml").write_text("{name: two, nodes: 1, processes_per_node: 2}\n")
+    sets = [f"--set=phases[{i}].{key}=4" for i in (0, 1) for key in ("global_batch_size", "per_device_batch_size")]
+    sets = [word.replace("global_batch_size=4", "global_batch_size=8") for word in sets]
+    before = run("--config", "r.yaml", "--site", "s.yaml", *sets)
+    (folder / "run").mkdir()
+    recipe = read("r.yaml", Recipe, [word.removeprefix("--set=") for word in sets]).value
+    (folder / "run/resolved.yaml").write_text(resolved_text(recipe))
+    (folder / "run/site.yaml").write_text(Path("s.yaml").read_text())
+    assert run("--config", "run/resolved.yaml") == before
+    assert "1 machine x 3" in run("--config", "run/resolved.yaml", "--processes", "3", "--rescale")
+
+
+def test_data_root(folder: Path):
+    image = Image.new("RGB", (4, 4))
+    for split in ("train", "val"):
+        (folder / "elsewhere/images" / split / "a").mkdir(parents=True)
+        for number in range(9):
+            image.save(folder / f"elsewhere/images/{split}/a/{number}.png")
+    found = run_json("--config", "r.yaml", "--set", "input.num_train_images=null", "--data-root", "elsewhere")
+    assert found["num_train_images"] == 9

@@ -117,3 +117,12 @@ def test_seeds_are_grouped(tmp_path, capsys):
     times = found["time_to_accuracy"]["training"]["times_s"]
     assert found["time_to_accuracy"]["training"]["mean_s"] == pytest.approx(sum(times) / 3)
     assert "Several seeds" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_run_given_twice_is_one_run(tmp_path, capsys, monkeypatch):
+    first, second = make_run(tmp_path / "a").path, make_run(tmp_path / "b").path
+    monkeypatch.chdir(first.parent)
+    assert report(first.name, second, first, TSV, f"{first.name}/", TSV, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["runs"]) == 2
+    assert first.name in json.dumps(found["runs"][0])

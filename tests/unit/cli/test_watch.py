@@ -48,11 +48,13 @@ class FakeSignals:
 def follow(tmp_path, monkeypatch):
     """Watch a fake job for `looks` looks of 1 s each; (watch, launcher, lines, seconds at each line)."""
 
-    def run(looks, *, signals=None, started=2, processes=2, span="initialise", stepped=False, hang_timeout_s=300):
+    def run(
+        looks, *, signals=None, started=2, processes=2, span="initialise", stepped=False, status="", hang_timeout_s=300
+    ):
         time = FakeTime()
         monkeypatch.setattr(module.time, "sleep", lambda _: time.pass_s(1))
         narrator = Narrator(read_text(RECIPE, Recipe, source="toy").value, now=lambda: time.seconds)
-        narrator.span, narrator.stepped = span, stepped
+        narrator.span, narrator.stepped, narrator.status = span, stepped, status
         for rank in range(started):
             (tmp_path / f"rank-{rank:03d}.started").touch()
         site = Site(processes_per_node=processes, hang_timeout_s=hang_timeout_s)
@@ -179,3 +181,35 @@ def test_the_live_screen_shows_lines_and_a_bar(monkeypatch):
 
     assert "[odd] line" in sys.stdout.getvalue()
     assert "so far" in sys.stdout.getvalue() and "epoch 1/1" in sys.stdout.getvalue()
+
+
+def test_no_progress_is_shown_after_a_line_that_tells_something_newer():
+    """C44: in the order in which it happened."""
+    time, lines = FakeTime(), []
+    narrator = Narrator(read_text(RECIPE, Recipe, source="toy").value, now=lambda: time.seconds)
+    screen = PlainScreen(now=lambda: time.seconds, write=lines.append)
+    narrator.status = "step 1"
+    screen.show(narrator)
+    time.pass_s(1)
+    narrator.status = "step 2"
+    screen.show(narrator)  # too soon after the last one
+    screen.say("validation after epoch 1")
+    screen.pass_over(narrator)
+    time.pass_s(10)
+    screen.show(narrator)
+    assert [line[:10] for line in lines] == ["step 1, 0:", "validation"]
+    narrator.status = "step 3"
+    screen.show(narrator)
+    assert lines[-1].startswith("step 3")
+
+
+def test_progress_older_than_a_signal_is_not_shown_after_it(follow):
+    _, _, lines = follow(10, signals={1: signal.SIGINT}, span="training", stepped=True, status="old progress")
+    assert lines == ["SIGINT: stopping after a checkpoint; once more kills at once"]
+
+
+def test_lines_hold_no_control_characters():
+    """C44."""
+    lines = []
+    PlainScreen(write=lines.append).say("saved \x1b[31mfolder")
+    assert lines == [r"saved \x1b[31mfolder"]

@@ -78,8 +78,16 @@ def test_output_folder_is_made(tmp_path):
 
 def test_output_folder_below_a_file(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file/runs: runs cannot be kept here: not a directory"):
+    with pytest.raises(
+        UsageError, match="file/runs: runs cannot be kept here: not a directory; --run-root, or run_root"
+    ):
         check_output(tmp_path / "file" / "runs", keep=2)
+
+
+def test_output_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file: runs cannot be kept here: it is a file; --run-root, or run_root"):
+        check_output(tmp_path / "file", keep=2)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
@@ -92,7 +100,10 @@ def test_output_folder_without_permission(tmp_path):
 def test_a_disk_without_room_for_the_checkpoints(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 4 - 1))
-    with pytest.raises(LaunchError, match=r"801\.1 MiB free, 801\.1 MiB needed for 4 checkpoints"):
+    with pytest.raises(
+        LaunchError,
+        match=r"801\.1 MiB free, 801\.1 MiB needed for 4 checkpoints: 2 that .* lower checkpoint\.keep; --run",
+    ):
         check_output(tmp_path, keep=2)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 4))
     check_output(tmp_path, keep=2)

@@ -56,7 +56,9 @@ def test_torch_decides_what_a_hint_means(torch_says):
 
 def test_a_device_that_is_not_there(torch_says):
     torch_says("cpu", 0, "")
-    with pytest.raises(LaunchError, match="device cuda was asked for, but torch finds 0 x cpu"):
+    with pytest.raises(
+        LaunchError, match="device cuda was asked for, but torch finds no accelerator, only the CPU; set device: auto"
+    ):
         find_device("cuda", hinted=[])
 
 

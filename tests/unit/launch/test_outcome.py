@@ -159,6 +159,7 @@ def test_newest_checkpoint(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000040").touch()
     assert newest_checkpoint(tmp_path) == tmp_path / "step-00000010"
+    assert newest_checkpoint(tmp_path, but=tmp_path / "step-00000010") == tmp_path / "step-00000002"
 
 
 def test_a_lost_host_comes_before_what_it_caused(job):
@@ -203,3 +204,23 @@ def test_an_attempt_whose_launcher_saw_the_end_runs_no_more(job, tmp_path):
     assert is_running(job.folder, trainer)
     launcher.write_text('{"kind":"launch.started"}\n{"kind":"launch.ended","data":{}}\n')
     assert not is_running(job.folder, trainer)
+
+
+@pytest.mark.parametrize("reason", ["interrupted", "lost"])
+def test_what_the_guard_killed_is_no_failure(job, reason):
+    """C31: a second Ctrl-C kills; the kernel's lack of memory has nothing to do with it."""
+    job.agent(-9, -15)
+    job.node(exit_code=1, reason=reason)
+    assert "SIGKILL" not in " ".join(map(str, job.find()))
+
+
+def test_a_consequence_is_one_short_line(job):
+    job.failure(
+        0, 20.0, error="TrainError", message="\U0001f4a5 [enforce fail at transport.cc:1] " + "address " * 99 + "\nmore"
+    )
+    job.failure(1, 10.0)
+    _, consequence = job.find()
+    text = consequence.in_short()
+    assert text.startswith("rank 0 on h: TrainError: [enforce fail at")
+    assert len(text) <= 110
+    assert text.endswith("...")

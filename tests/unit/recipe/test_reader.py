@@ -1,5 +1,6 @@
 """Recipe text to models: values, problems, places."""
 
+import os
 import re
 from pathlib import Path
 
@@ -358,3 +359,20 @@ def test_any_text_is_a_clear_error(text):
     """No text ends in anything but our own errors."""
     with pytest.raises(DawnrunError):
         read_text(text, Recipe, source="r.yaml")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    """C46."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(
+        UsageError, match=r"pipe\.yaml: is no regular file; a recipe or site is read from a file or /dev"
+    ):
+        read(tmp_path / "pipe.yaml", Recipe)
+
+
+def test_what_the_shell_hands_over_open_is_read():
+    end, start = os.pipe()
+    os.write(start, b"name: piped")
+    os.close(start)
+    assert read(Path(f"/dev/fd/{end}"), Site).value.name == "piped"
+    os.close(end)

@@ -174,7 +174,8 @@ def test_how_a_run_ended(tmp_path, finish, status, reason):
     finish(script)
     summary = summarize(script.run)
     assert (summary.status, summary.reason) == (status, reason)
-    assert f"the run is not complete: {status} ({reason})" in summary.remarks
+    why = "" if reason == status else f" ({reason})"
+    assert f"the run is not complete: {status}{why}" in summary.remarks
 
 
 def test_the_first_worker_to_fail_is_the_reason(tmp_path):
