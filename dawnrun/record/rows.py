@@ -89,7 +89,7 @@ class Crossing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """One start of the run."""
+    """One start of the run. `lost_steps`: of the steps it made itself, those that a later attempt went back behind."""
 
     number: int
     first_step: int

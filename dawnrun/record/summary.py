@@ -206,7 +206,9 @@ def _attempts(fold: Fold) -> tuple[Attempt, ...]:
     for place, (attempt, time) in enumerate(zip(fold.attempts, fold.timeline.attempts, strict=True)):
         later = [other.first_step for other in fold.attempts[place + 1 :] if other.started]
         cut = min(later, default=attempt.steps_done)
-        rows.append(_attempt(attempt, time, max(0, attempt.steps_done - cut)))
+        # Only what it trained itself: what it started from was an earlier attempt's, and is lost there.
+        lost_steps = max(0, attempt.steps_done - max(cut, attempt.first_step))
+        rows.append(_attempt(attempt, time, lost_steps))
     return tuple(rows)
 
 
