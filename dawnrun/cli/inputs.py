@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dawnrun.errors import UsageError
+from dawnrun.record.seal import with_seal
 from dawnrun.record.summary import RunSummary, summarize
 from dawnrun.report.claim import Claim, Others, published, read_entry
 
@@ -16,7 +17,9 @@ def read_inputs(paths: Sequence[Path], records: Sequence[str] = ()) -> tuple[lis
     known = tuple(map(published, records))
     claimed = [path for path in paths if _is_claim(path)]
     summaries = [summarize(path) for path in paths if path not in claimed]
-    return summaries, Others(claims=tuple(_claims(claimed)) if claimed else (), records=known)
+    return [with_seal(summary) for summary in summaries], Others(
+        claims=tuple(_claims(claimed)) if claimed else (), records=known
+    )
 
 
 def _is_claim(path: Path) -> bool:

@@ -42,7 +42,7 @@ _STATUS_OF_EXIT_CODE: Mapping[int, Status] = {75: "preempted", 130: "interrupted
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSummary:
-    """Everything reports say about a run."""
+    """Everything reports say about a run. `seal_faults`: why the record itself is in doubt (dawnrun/record/seal.py)."""
 
     path: str
     run_id: str
@@ -69,6 +69,7 @@ class RunSummary:
     checkpoints: tuple[Mapping[str, Any], ...]
     failures: tuple[Mapping[str, Any], ...]
     remarks: tuple[str, ...]
+    seal_faults: tuple[str, ...] = ()
 
     def crossing(self, name: str = "target") -> Crossing | None:
         """The crossing of that name, or None."""
