@@ -43,8 +43,9 @@ def mended(values: Mapping[str, Any]) -> tuple[Recipe, frozenset[str]] | None:
             for detail in error.errors(include_url=False, include_context=False):
                 path, _value = written(mending, detail["loc"])
                 if detail["type"] == "extra_forbidden":
-                    meant |= _meant(path, mending)
-                    _container(mending, path).pop(path[-1], None)
+                    if path and path[-1] == detail["loc"][-1]:  # else mended away in this round
+                        meant |= _meant(path, mending)
+                        _container(mending, path).pop(path[-1], None)
                     continue
                 if detail["type"] == "missing":
                     path = (*path, detail["loc"][-1])

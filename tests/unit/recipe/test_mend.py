@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dawnrun.recipe.check import check_recipe
 from dawnrun.recipe.mend import mended
 from dawnrun.recipe.tree import parse
 
@@ -78,20 +79,21 @@ def test_a_key_given_twice_hides_nothing_either(problems, plain):
     assert keys(problems(text)) == ["lr[1].epochs", "seed"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_one_value_can_be_mended(plain, data):
-    """Whatever is put in place of one value, the rest is checked, and nothing is wrong with it."""
-    from dawnrun.recipe.check import check_recipe
-
-    values = parse(plain, "r.yaml").value
-    container = values
-    while True:
-        key = data.draw(st.sampled_from(list(container) if isinstance(container, dict) else range(len(container))))
-        if not isinstance(container[key], dict | list) or data.draw(st.booleans()):
-            break
-        container = container[key]
-    container[key] = data.draw(st.sampled_from(["x", None, [], {}, ["x"], {"x": "1"}, "-1", [{}], [["1"]]]))
+def test_any_values_can_be_mended(plain, data):
+    """Whatever is put in place of a few values, the rest is checked, and nothing is wrong with it."""
+    values = parse(plain + "average: {half_life_steps: 9}\nmodel: {name: resnet50}\n", "r.yaml").value
+    for _ in range(data.draw(st.integers(1, 4))):
+        container = values
+        while True:
+            key = data.draw(st.sampled_from(list(container) if isinstance(container, dict) else range(len(container))))
+            if not isinstance(container[key], dict | list) or not container[key] or data.draw(st.booleans()):
+                break
+            container = container[key]
+        container[key] = data.draw(
+            st.sampled_from(["x", None, [], {}, ["x"], {"x": "1", "y": "2"}, "-1", [{}], [["1"]]])
+        )
     found = mended(values)
     assert found is not None
     assert check_recipe(*found) == []
