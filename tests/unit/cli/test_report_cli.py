@@ -204,3 +204,12 @@ def test_a_log_edited_after_the_seal_is_told_and_the_exit_code_stays(reached, ca
     for form in ("json", "csv", "markdown", "html"):
         assert report(reached, "--format", form) == 0
         assert told in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("form", ["table", "dawnbench"])
+def test_an_author_that_an_audit_would_fault_is_refused(reached, tmp_path, capsys, form):
+    asked = ("--format", form, "--output", tmp_path / "out", "--author", "A", "--email")
+    assert report(reached, *asked, "nonsense") == 2
+    assert "not an e-mail address" in capsys.readouterr().err
+    assert report(reached, *asked, "a@example.org", "--code-url", "javascript:alert(1)") == 2
+    assert not (tmp_path / "out").exists()
