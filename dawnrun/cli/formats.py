@@ -41,9 +41,9 @@ class Asked:
             raise UsageError("DAWNBench's files need both --author and --email")
         if self.folder is None:
             raise UsageError("--author is for DAWNBench's files: give --output DIR or --html too")
-        from dawnrun.report.dawnbench import Author
+        from dawnrun.report.dawnbench import entrant
 
-        return Author(name=self.author, email=self.email, code_url=self.code_url)
+        return entrant(self.author, self.email, self.code_url)
 
 
 def give(asked: Asked, summaries: Sequence[RunSummary], others: Others) -> bool:
@@ -139,12 +139,12 @@ _TEXTS: dict[str, Callable[[Sequence[RunSummary], Others], tuple[str, str] | tup
 
 def _dawnbench(asked: Asked, summaries: Sequence[RunSummary]) -> bool:
     """The two files of each run's entry alone."""
-    from dawnrun.report.dawnbench import Author
+    from dawnrun.report.dawnbench import entrant
     from dawnrun.report.files import write_entries
 
     if not asked.author or not asked.email:
         raise UsageError("DAWNBench's files need both --author and --email")
-    author = Author(name=asked.author, email=asked.email, code_url=asked.code_url)
+    author = entrant(asked.author, asked.email, asked.code_url)
     written = write_entries(summaries, asked.folder or own_folder(summaries), author, partial=asked.partial)
     _tell(written)
     return written.refused

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dawnrun.errors import UsageError
 from dawnrun.record.cache import summarize_cached
+from dawnrun.record.seal import with_seal
 from dawnrun.record.summary import RunSummary
 from dawnrun.report.claim import Claim, Others
 
@@ -20,7 +21,7 @@ def read_inputs(paths: Sequence[Path], records: Sequence[str] = ()) -> tuple[lis
         once.setdefault(path.resolve(), path)
     paths = list(once.values())
     claimed = [path for path in paths if _is_claim(path)]
-    summaries = [summarize_cached(path) for path in paths if path not in claimed]
+    summaries = [with_seal(summarize_cached(path)) for path in paths if path not in claimed]
     return summaries, Others(claims=tuple(_claims(claimed)) if claimed else (), records=known)
 
 

@@ -23,12 +23,15 @@ from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.text import count, duration, escaped
 
+IMAGE_SIZE = click.IntRange(min=1, max=4096)
+"""Beyond that no network here has use for an image, and a single one asks for gigabytes."""
+
 
 @click.command()
 @click.argument("path", metavar="RUN|CHECKPOINT", type=click.Path(path_type=Path))
 @RUN_SITE
 @DATA_ROOT
-@click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side in pixels, instead of the recipe's.")
+@click.option("--image-size", type=IMAGE_SIZE, metavar="N", help="Side in pixels, instead of the recipe's.")
 @click.option("--format", "form", type=click.Choice(("table", "json")), default="table", help="A table, or JSON.")
 def validate(path: Path, site_name: str | None, data_root: Path | None, image_size: int | None, form: str) -> ExitCode:
     """Measure the accuracy of a run or checkpoint.
@@ -55,10 +58,12 @@ def validate(path: Path, site_name: str | None, data_root: Path | None, image_si
         code, text = measure(other, recipe, site, image_size=image_size)
     if code is not ExitCode.OK:
         return code
+    result = json.loads(text)
+    result["epoch"] += 1  # reports count from 1, events from 0
     if form == "json":
-        click.echo(text)
+        click.echo(json.dumps(result))
     else:
-        print_result(json.loads(text))
+        print_result(result)
     return ExitCode.OK
 
 
@@ -144,7 +149,7 @@ def print_result(result: Mapping[str, Any]) -> None:
     if result.get("rectangular"):
         view = f"short side {size} px, aspect ratio kept"
     rows = {
-        "step, epoch": f"{result['step']}, {result['epoch'] + 1}",
+        "step, epoch": f"{result['step']}, {result['epoch']}",
         "images": count(images),
         "view": view + (", averaged with its mirror image" if result.get("flip_average") else ""),
         "top-1": _share(result["top1_correct"], images),

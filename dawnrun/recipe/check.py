@@ -1,10 +1,11 @@
 """Checks that need the whole recipe. Problems carry keys; a Document adds the places."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
 
 from dawnrun.errors import Problem
-from dawnrun.recipe.curve import bounds, coverage_faults
+from dawnrun.recipe.curve import bounds, end_fault, seam_faults
 from dawnrun.recipe.method import Model, Optimizer
 from dawnrun.recipe.pieces import Curve
 from dawnrun.recipe.schema import Input, Phase, Recipe
@@ -23,111 +24,147 @@ OPTIMIZER_KEYS = {
 """Key -> the update rules it belongs to; the others belong to all."""
 
 
-def check_recipe(recipe: Recipe) -> list[Problem]:
-    """Everything wrong with a recipe that no single value shows; empty if it can be planned."""
-    problems = [
-        *_curve("lr", recipe.lr, recipe.total_epochs),
-        *_curve("momentum", recipe.momentum, recipe.total_epochs),
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """A problem, and the keys that it rests on beside its own."""
+
+    problem: Problem
+    rests_on: tuple[str, ...] = ()
+
+
+def check_recipe(recipe: Recipe, unknown: Set[str] = frozenset()) -> list[Problem]:
+    """Everything wrong with a recipe that no single value shows; empty if it can be planned.
+
+    `unknown`: keys whose values only stand in for what could not be read; nothing is said that rests on one of them.
+    """
+    return [
+        finding.problem
+        for finding in _findings(recipe)
+        if not any(_overlap(key, other) for key in (finding.problem.key, *finding.rests_on) for other in unknown)
     ]
-    problems += _momentum(recipe.momentum)
-    problems += _mirrors(recipe)
+
+
+def _overlap(key: str, other: str) -> bool:
+    """Whether one of two keys is, or lies inside, the other; no key at all is the whole."""
+    short, long = sorted((key, other), key=len)
+    return not short or key == other or long.startswith((f"{short}.", f"{short}["))
+
+
+def _findings(recipe: Recipe) -> Iterator[_Finding]:
+    """All checks."""
+    epochs = tuple(f"phases[{index}].epochs" for index in range(len(recipe.phases)))
+    yield from _curve("lr", recipe.lr, recipe.total_epochs, epochs)
+    yield from _curve("momentum", recipe.momentum, recipe.total_epochs, epochs)
+    yield from _momentum(recipe.momentum)
+    yield from _mirrors(recipe)
     for index, phase in enumerate(recipe.phases):
-        problems += _phase(f"phases[{index}]", phase, recipe.input)
-    problems += _input(recipe.input)
-    problems += [*_optimizer(recipe.optimizer), *_model(recipe.model)]
+        yield from _phase(f"phases[{index}]", phase, recipe.input)
+    yield from _input(recipe.input)
+    yield from _optimizer(recipe.optimizer)
+    yield from _model(recipe.model)
     if recipe.validation.from_epoch > recipe.total_epochs:
         message = f"{recipe.validation.from_epoch} is beyond the last epoch, {recipe.total_epochs}"
-        problems.append(Problem(key="validation.from_epoch", message=message))
+        yield _Finding(Problem(key="validation.from_epoch", message=message), epochs)
     if recipe.target.top5 is not None and (recipe.model.num_classes or 6) <= 5:
         message = "with five classes or fewer every answer is among the top 5; ask for top1"
-        problems.append(Problem(key="target.top5", message=message))
-    return problems
+        yield _Finding(Problem(key="target.top5", message=message), ("model.num_classes",))
 
 
-def _curve(key: str, curve: Curve, total_epochs: int) -> Iterator[Problem]:
-    """Gaps, overlaps and a wrong end."""
-    for index, message in coverage_faults(curve, total_epochs):
-        yield Problem(key=f"{key}[{index}].epochs", message=message)
+def _curve(key: str, curve: Curve, total_epochs: int, epochs: tuple[str, ...]) -> Iterator[_Finding]:
+    """Gaps, overlaps and a wrong end; `epochs`: the keys that `total_epochs` rests on."""
+    pieces = tuple(f"{key}[{index}].epochs" for index in range(len(curve.segments)))
+    for index, message in seam_faults(curve):
+        yield _Finding(Problem(key=pieces[index], message=message), pieces[:index])
+    wrong_end = end_fault(curve, total_epochs)
+    if wrong_end:
+        yield _Finding(Problem(key=pieces[-1], message=wrong_end), (*pieces, *epochs))
 
 
-def _momentum(curve: Curve) -> Iterator[Problem]:
+def _momentum(curve: Curve) -> Iterator[_Finding]:
     """With a momentum of 1 or more the steps of SGD never die out."""
-    message = "must be below 1, not {:g}"
-    if curve.constant is not None and curve.constant >= 1:
-        yield Problem(key="momentum", message=message.format(curve.constant))
+    values = {} if curve.constant is None else {"momentum": curve.constant}
     for index, segment in enumerate(curve.segments):
-        for name, value in (("start", segment.start), ("end", segment.end)):
-            if value >= 1:
-                yield Problem(key=f"momentum[{index}].{name}", message=message.format(value))
-    if curve.mirror is not None and curve.mirror.high >= 1:
-        yield Problem(key="momentum.mirror.high", message=message.format(curve.mirror.high))
+        values |= {f"momentum[{index}].start": segment.start, f"momentum[{index}].end": segment.end}
+    if curve.mirror is not None:
+        values["momentum.mirror.high"] = curve.mirror.high
+    for key, value in values.items():
+        if value >= 1:
+            yield _Finding(Problem(key=key, message=f"must be below 1, not {value:g}"))
 
 
-def _mirrors(recipe: Recipe) -> Iterator[Problem]:
+def _mirrors(recipe: Recipe) -> Iterator[_Finding]:
     """Only the momentum can follow the rate, and only a rate that changes."""
     if recipe.lr.mirror is not None:
-        yield Problem(key="lr.mirror", message="lr cannot follow itself; give a number or a list of pieces")
+        yield _Finding(Problem(key="lr.mirror", message="lr cannot follow itself; give a number or a list of pieces"))
     elif recipe.momentum.mirror is not None and len(set(bounds(recipe.lr))) == 1:
-        yield Problem(key="momentum.mirror", message="lr is the same everywhere, so there is nothing to follow")
+        message = "lr is the same everywhere, so there is nothing to follow"
+        yield _Finding(Problem(key="momentum.mirror", message=message), ("lr",))
 
 
-def _phase(key: str, phase: Phase, source: Input) -> Iterator[Problem]:
+def _phase(key: str, phase: Phase, source: Input) -> Iterator[_Finding]:
     """A data set nobody knows, a batch no number of processes can split, a crop larger than its image."""
     if phase.dataset not in source.datasets:
         near = nearest(phase.dataset, source.datasets)
         hints = (f"known: {', '.join(source.datasets) or 'none'}", *((f"did you mean {near}?",) if near else ()))
-        yield Problem(key=f"{key}.dataset", message=f"{phase.dataset} is not in input.datasets", hints=hints)
+        message = f"{phase.dataset} is not in input.datasets"
+        yield _Finding(Problem(key=f"{key}.dataset", message=message, hints=hints), ("input.datasets",))
     whole, part = phase.global_batch_size, phase.per_device_batch_size
     if whole % part:
         below = whole // part * part
         near_sizes = f"{below} or {below + part}" if below else f"{part}"
         message = f"{whole} is not a multiple of per_device_batch_size, {part}"
-        yield Problem(key=f"{key}.global_batch_size", message=message, hints=(f"nearest that is: {near_sizes}",))
+        hints = (f"nearest that is: {near_sizes}",)
+        problem = Problem(key=f"{key}.global_batch_size", message=message, hints=hints)
+        yield _Finding(problem, (f"{key}.per_device_batch_size",))
     if phase.growth is not None and phase.image_size % phase.growth.step_px:
         message = f"{phase.image_size} is not a multiple of growth.step_px, {phase.growth.step_px}"
-        yield Problem(key=f"{key}.image_size", message=message)
+        yield _Finding(Problem(key=f"{key}.image_size", message=message), (f"{key}.growth",))
     view = phase.validation.resolved(phase.image_size)
     assert view.image_size is not None and view.resize_px is not None
     if view.resize_px < view.image_size:
         message = f"{view.resize_px} is smaller than the crop of {view.image_size} px that is taken from it"
-        yield Problem(key=f"{key}.validation.resize_px", message=message)
+        rests_on = (f"{key}.validation.image_size", *(() if phase.validation.image_size else (f"{key}.image_size",)))
+        yield _Finding(Problem(key=f"{key}.validation.resize_px", message=message), rests_on)
 
 
-def _optimizer(optimizer: Optimizer) -> Iterator[Problem]:
+def _optimizer(optimizer: Optimizer) -> Iterator[_Finding]:
     """Settings that the update rule lacks, or that belong to another one."""
     name, given = optimizer.name, optimizer.model_dump(exclude_defaults=True)
+    problems: list[Problem] = []
     for key, rules in OPTIMIZER_KEYS.items():
         if key in given and name not in rules:
             message = f"belongs to {' and '.join(rules)}, not to {name}; leave it out"
-            yield Problem(key=f"optimizer.{key}", message=message)
+            problems.append(Problem(key=f"optimizer.{key}", message=message))
     if name == "lars" and optimizer.trust_coefficient is None:
         hints = ("TensorFlow's LARS takes 0.001",)
-        yield Problem(key="optimizer.trust_coefficient", message="is missing: lars needs it", hints=hints)
+        problems.append(Problem(key="optimizer.trust_coefficient", message="is missing: lars needs it", hints=hints))
     if name == "lamb" and optimizer.epsilon == 0:
-        yield Problem(key="optimizer.epsilon", message="lamb needs one above 0, for example 1e-6")
+        problems.append(Problem(key="optimizer.epsilon", message="lamb needs one above 0, for example 1e-6"))
+    yield from (_Finding(problem, ("optimizer.name",)) for problem in problems)
     if optimizer.trust_clip is not None and not 0 <= optimizer.trust_clip[0] < optimizer.trust_clip[1]:
         low, high = optimizer.trust_clip
-        yield Problem(key="optimizer.trust_clip", message=f"[{low:g}, {high:g}] is not a range, lowest first")
+        yield _Finding(Problem(key="optimizer.trust_clip", message=f"[{low:g}, {high:g}] is not a range, lowest first"))
 
 
-def _model(model: Model) -> Iterator[Problem]:
+def _model(model: Model) -> Iterator[_Finding]:
     """Choices for our own networks beside the user's own."""
     given = model.model_dump(exclude_defaults=True, by_alias=True)
     for key in ("name", "initialization", "zero_init_residual", "blur_pool"):
         if "import" in given and key in given:
-            yield Problem(key=f"model.{key}", message="is for networks of dawnrun's own, not for an imported one")
+            message = "is for networks of dawnrun's own, not for an imported one"
+            yield _Finding(Problem(key=f"model.{key}", message=message), ("model.import",))
 
 
-def _input(source: Input) -> Iterator[Problem]:
+def _input(source: Input) -> Iterator[_Finding]:
     """Crop shapes and pixel statistics that no image can have."""
     narrow, wide = source.aspect_ratio
     if not 0 < narrow <= wide:
         hint = "narrowest first, width over height, both above 0"
         message = f"[{narrow:g}, {wide:g}] is not a range"
-        yield Problem(key="input.aspect_ratio", message=message, hints=(hint,))
+        yield _Finding(Problem(key="input.aspect_ratio", message=message, hints=(hint,)))
     for index, value in enumerate(source.std):
         if value <= 0:
-            yield Problem(key=f"input.std[{index}]", message=f"must be above 0, not {value:g}")
+            yield _Finding(Problem(key=f"input.std[{index}]", message=f"must be above 0, not {value:g}"))
 
 
 def check_splitting(recipe: Recipe, world_size: int) -> list[Problem]:

@@ -84,8 +84,8 @@ def _in_segment(segment: Segment, position: float, held: float) -> float:
             return stepped(start, segment.factor, bisect_right(segment.at, held))
 
 
-def coverage_faults(curve: Curve, total_epochs: int) -> Iterator[tuple[int, str]]:
-    """(index of a piece, what is wrong) for every place where the pieces do not cover 0 to `total_epochs` once."""
+def seam_faults(curve: Curve) -> Iterator[tuple[int, str]]:
+    """(index of a piece, what is wrong) wherever a piece does not begin where the ones before it end."""
     reached = 0.0
     for index, segment in enumerate(curve.segments):
         first, last = segment.epochs
@@ -94,7 +94,13 @@ def coverage_faults(curve: Curve, total_epochs: int) -> Iterator[tuple[int, str]
         elif first < reached:
             yield index, f"epochs {first:g} to {min(reached, last):g} are covered twice; pieces follow one another"
         reached = max(reached, last)
-    if curve.segments and reached < total_epochs:
-        yield len(curve.segments) - 1, f"no piece covers epochs {reached:g} to {total_epochs}, the last of the phases"
-    elif curve.segments and reached > total_epochs:
-        yield len(curve.segments) - 1, f"ends at epoch {reached:g}, but the phases have {total_epochs} epochs together"
+
+
+def end_fault(curve: Curve, total_epochs: int) -> str | None:
+    """What is wrong if the pieces do not end with the last of `total_epochs`."""
+    reached = max((segment.epochs[1] for segment in curve.segments), default=float(total_epochs))
+    if reached < total_epochs:
+        return f"no piece covers epochs {reached:g} to {total_epochs}, the last of the phases"
+    if reached > total_epochs:
+        return f"ends at epoch {reached:g}, but the phases have {total_epochs} epochs together"
+    return None

@@ -1,6 +1,6 @@
 """Recipe and site files to frozen models: every problem at its line, `--set` applied, origins kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -13,6 +13,7 @@ from dawnrun.recipe.check import check_recipe
 from dawnrun.recipe.describe import KeyPath, allowed, children, choices, field_at, key_text, unknown_key_hints
 from dawnrun.recipe.dump import flatten, to_mapping
 from dawnrun.recipe.fields import Part
+from dawnrun.recipe.mend import mended, written
 from dawnrun.recipe.overrides import apply_override
 from dawnrun.recipe.schema import Recipe
 from dawnrun.recipe.tree import Tree, parse
@@ -82,19 +83,28 @@ def read_text(
     tree.value = tree.value or {}
     for argument in overrides:
         apply_override(tree, argument)
+    places = {key_text(path): place for path, place in tree.places.items()}
     try:
         value = kind.model_validate(tree.value)
     except ValidationError as error:
+        doubtful = {problem.key for problem in tree.problems}
         tree.problems += _translate(error, tree, kind)
+        mend = mended(tree.value) if kind is Recipe else None
+        if mend is not None:
+            recipe, unknown = mend
+            tree.problems += _whole(Document(value=recipe, source=source, text=text, places=places), doubtful | unknown)
         raise _error(tree) from None
-    places = {key_text(path): place for path, place in tree.places.items()}
     document = Document(value=value, source=source, text=text, places=places)
-    # After a key given twice or the like, what the rest amounts to would be a guess.
-    if isinstance(value, Recipe) and not tree.problems:
-        tree.problems += [document.locate(problem) for problem in check_recipe(value)]
+    if isinstance(value, Recipe):
+        tree.problems += _whole(document, {problem.key for problem in tree.problems})
     if tree.problems:
         raise _error(tree)
     return document
+
+
+def _whole(document: Document[Any], unknown: Set[str]) -> list[Problem]:
+    """What only the whole recipe shows, as far as it does not rest on the `unknown` keys."""
+    return [document.locate(problem) for problem in check_recipe(document.value, unknown)]
 
 
 def _error(tree: Tree) -> RecipeError:
@@ -141,7 +151,7 @@ def _translate(error: ValidationError, tree: Tree, kind: type[Part]) -> list[Pro
     """The findings of pydantic as sentences about the text; one for each key."""
     found: dict[KeyPath, Problem] = {}
     for detail in error.errors(include_url=False, include_context=True):
-        path, value = _written(tree.value, detail["loc"])
+        path, value = written(tree.value, detail["loc"])
         missing = detail["type"] == "missing" and isinstance(detail["loc"][-1], str)
         if missing:
             path = (*path, detail["loc"][-1])
@@ -182,21 +192,6 @@ def _seen(value: Any) -> str:
     if value is None:
         return "null"
     return value if value and len(value) <= 60 and value.isprintable() else f"{value[:60]!r}"
-
-
-def _written(value: Any, location: Sequence[int | str]) -> tuple[KeyPath, Any]:
-    """The part of pydantic's location that is in the text, and the value there.
-
-    Left out: names of a union's alternatives, a list's `segments` and a number's `constant`, missing keys.
-    """
-    path: KeyPath = ()
-    for part in location:
-        inside = (isinstance(value, dict) and part in value) or (
-            isinstance(value, list) and isinstance(part, int) and part < len(value)
-        )
-        if inside:
-            path, value = (*path, part), value[part]
-    return path, value
 
 
 def _nearest_place(places: Mapping[KeyPath, Place], tree: Tree, path: KeyPath) -> Place:

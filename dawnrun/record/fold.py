@@ -50,6 +50,7 @@ class _EpochFold:
     last: Data = field(default_factory=dict)
     ended: Spent | None = None
     evaluation: Data | None = None
+    validated_by: int = 1
     frozen: Spent | None = None
     known: Spent | None = None
 
@@ -209,6 +210,7 @@ class Fold:
         if event.superseded or fold is None or fold.evaluation is not None:
             return  # weights validated again after a resume: the first result stands
         fold.evaluation, fold.frozen, fold.known = data, frozen, self.timeline.spent()
+        fold.validated_by = attempt.number
 
     def _close_attempt(self) -> None:
         if not self.attempts:
@@ -264,6 +266,7 @@ class Fold:
             num_val_images=found["num_images"] if found else None,
             validation_loss=valid["loss"] if valid else None,
             validation={key: value for key, value in (found or {}).items() if key not in _OWN_COLUMNS},
+            attempt=fold.validated_by,
         )
 
     def phase_rows(self) -> tuple[PhaseRow, ...]:

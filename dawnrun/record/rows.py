@@ -12,7 +12,10 @@ Status = Literal["running", "finished", "failed", "preempted", "interrupted", "u
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochRow:
-    """One epoch trained. `epoch` counts from 1; accuracies in percent; None: not validated, or not valid."""
+    """One epoch trained. `epoch` counts from 1; accuracies in percent; None: not validated, or not valid.
+
+    `attempt`: the one that validated it; 1 where none did.
+    """
 
     epoch: int
     step: int
@@ -33,6 +36,7 @@ class EpochRow:
     num_val_images: int | None
     validation_loss: float | None
     validation: Mapping[str, Any] = field(default_factory=dict)
+    attempt: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +93,10 @@ class Crossing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """One start of the run."""
+    """One start of the run. `lost_steps`: of the steps it made itself, those that a later attempt went back behind.
+
+    `target`: accuracies in percent that its recipe asked for; None: its trainer never got so far as to say.
+    """
 
     number: int
     first_step: int
@@ -101,3 +108,4 @@ class Attempt:
     gap_s: float
     idle_s: float
     changes: Mapping[str, tuple[Any, Any]]
+    target: Mapping[str, float] | None = None

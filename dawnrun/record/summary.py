@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from dawnrun.clock import Rule
 from dawnrun.errors import ReportError, VersionError
-from dawnrun.record import remarks
+from dawnrun.record import changes, remarks
 from dawnrun.record.events import Event, read_events, utc_now
 from dawnrun.record.fold import AttemptFold, Fold
 from dawnrun.record.rows import Attempt, Crossing, EpochRow, PhaseRow, ProgressPoint, Spent, Status
@@ -42,7 +42,7 @@ _STATUS_OF_EXIT_CODE: Mapping[int, Status] = {75: "preempted", 130: "interrupted
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSummary:
-    """Everything reports say about a run."""
+    """Everything reports say about a run. `seal_faults`: why the record itself is in doubt (dawnrun/record/seal.py)."""
 
     path: str
     run_id: str
@@ -69,6 +69,7 @@ class RunSummary:
     checkpoints: tuple[Mapping[str, Any], ...]
     failures: tuple[Mapping[str, Any], ...]
     remarks: tuple[str, ...]
+    seal_faults: tuple[str, ...] = ()
 
     def crossing(self, name: str = "target") -> Crossing | None:
         """The crossing of that name, or None."""
@@ -118,13 +119,15 @@ def summarize_events(
 
 
 def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
-    starts = [attempt.started for attempt in fold.attempts if attempt.started]
+    numbered = [(attempt.number, attempt.started) for attempt in fold.attempts if attempt.started]
+    starts = [started for _, started in numbered]
     first, last = (starts[0], starts[-1]) if starts else ({}, {})
     epochs, phases = fold.epoch_rows(), fold.phase_rows()
     attempts = _attempts(fold)
     status, reason = _status(fold, now)
-    crossings = tuple(_crossings(epochs, last.get("recipe", {}).get("target", {}), last.get("num_classes")))
-    if reason == "target_reached" and not any(crossing.name == "target" for crossing in crossings):
+    crossings = tuple(_crossings(epochs, attempts, last.get("num_classes")))
+    reached = any(crossing.name == "target" for crossing in crossings)
+    if reason == "target_reached" and not reached and not changes.target_changes(attempts):
         raise ReportError("the run ended because its target was reached, but no validation in its record reached it")
     training_s, images = sum(phase.training_s for phase in phases), sum(phase.images for phase in phases)
     failures, bad_images = tuple(fold.failures), tuple(fold.bad_images.values())
@@ -136,7 +139,8 @@ def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
         reason=reason,
         recipe=last.get("recipe", {}),
         site=last.get("site", {}),
-        started=first,
+        # What was read is said of the newest attempt, here as in the remarks and at a crossing.
+        started={**first, **{key: last[key] for key in changes.DATA_FIELDS if key in last}},
         startup_s=dict(fold.startup),
         total_epochs=last.get("total_epochs", 0),
         total_steps=last.get("total_steps", 0),
@@ -154,6 +158,8 @@ def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
         checkpoints=tuple(fold.checkpoints),
         failures=failures,
         remarks=(
+            *changes.data_remarks(numbered),
+            *changes.target_remarks(attempts),
             *remarks.data_remarks(last),
             *remarks.row_remarks(epochs, fold.part_recorded()),
             *remarks.validation_remarks(epochs),
@@ -170,9 +176,15 @@ def _status_remarks(status: Status, reason: str) -> Iterator[str]:
         yield f"the run is not complete: {status}{f' ({reason})' if reason and reason != status else ''}"
 
 
-def _crossings(rows: Sequence[EpochRow], target: Mapping[str, Any], num_classes: int | None) -> Iterator[Crossing]:
-    """The first validation at or above each threshold, in the order of steps; `target` needs all of them at once."""
-    wanted = {name: float(target[name]) for name in ("top5", "top1") if target.get(name) is not None}
+def _crossings(rows: Sequence[EpochRow], attempts: Sequence[Attempt], num_classes: int | None) -> Iterator[Crossing]:
+    """The first validation at or above each threshold, in the order of steps; `target` needs all of them at once.
+
+    A validation counts if the newest attempt's target was in force when it was made: a target that is lowered
+    afterwards has not been reached before.
+    """
+    targets = {attempt.number: attempt.target for attempt in attempts if attempt.target is not None}
+    wanted = targets[max(targets)] if targets else {}
+    rows = [row for row in rows if targets.get(row.attempt) == wanted]
     meaningless = {"top5"} if not remarks.top5_means_something(num_classes) else set()
     if wanted and not meaningless & wanted.keys():
         yield from _first_reaching("target", wanted, rows)
@@ -207,7 +219,9 @@ def _attempts(fold: Fold) -> tuple[Attempt, ...]:
     for place, (attempt, time) in enumerate(zip(fold.attempts, fold.timeline.attempts, strict=True)):
         later = [other.first_step for other in fold.attempts[place + 1 :] if other.started]
         cut = min(later, default=attempt.steps_done)
-        rows.append(_attempt(attempt, time, max(0, attempt.steps_done - cut)))
+        # Only what it trained itself: what it started from was an earlier attempt's, and is lost there.
+        lost_steps = max(0, attempt.steps_done - max(cut, attempt.first_step))
+        rows.append(_attempt(attempt, time, lost_steps))
     return tuple(rows)
 
 
@@ -223,7 +237,14 @@ def _attempt(attempt: AttemptFold, time: AttemptTime, lost_steps: int) -> Attemp
         gap_s=time.gap_s,
         idle_s=time.idle_s,
         changes={key: (before, after) for key, (before, after) in attempt.started.get("changes", {}).items()},
+        target=_target(attempt.started["recipe"]) if "recipe" in attempt.started else None,
     )
+
+
+def _target(recipe: Mapping[str, Any]) -> Mapping[str, float]:
+    """The accuracies that a recipe asks for."""
+    target = recipe.get("target") or {}
+    return {name: float(target[name]) for name in ("top5", "top1") if target.get(name) is not None}
 
 
 def _ended(attempt: AttemptFold) -> tuple[Status, str]:

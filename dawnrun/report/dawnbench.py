@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dawnrun import __version__
+from dawnrun import __version__, text
 from dawnrun.clock import elapsed_s
-from dawnrun.errors import ReportError
+from dawnrun.errors import ReportError, UsageError
 from dawnrun.record.remarks import ILSVRC2012, top5_means_something
 from dawnrun.record.summary import EpochRow, RunSummary
 from dawnrun.report import words
@@ -31,6 +31,23 @@ class Author:
     name: str
     email: str
     code_url: str | None = None
+
+
+def entrant(name: str, email: str, code_url: str | None) -> Author:
+    """Who submits, as asked on the command line; UsageError for what an audit would call a defect."""
+    from dawnrun.report.entry_json import judge_email, judge_url
+
+    if not name.strip():
+        raise UsageError("--author is empty: give the name of who submits")
+    code, message = judge_email(email)
+    if code or email != email.strip():
+        raise UsageError(f"--email {email!r}: {message or 'blanks around it'}; write one such as name@example.org")
+    code, message = judge_url(code_url)
+    if code or (code_url is not None and any(char.isspace() for char in code_url)):
+        raise UsageError(
+            f"--code-url: {message or 'blanks in it'}; write one such as https://example.org/code/tree/COMMIT"
+        )
+    return Author(name=name, email=email, code_url=code_url)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +132,7 @@ def _entry(summary: RunSummary, author: Author) -> tuple[dict[str, Any], list[st
         "codeURL": author.code_url,
         "commitHash": commit,
         "model": {"resnet50": "ResNet-50"}.get(_model(summary), _model(summary)),
-        "hardware": words.machine_text(summary),
+        "hardware": _hardware(summary),
         "costPerHour": None if summary.usd_per_hour is None else round(summary.usd_per_hour, 6),
         "timestamp": _date(summary),
     }
@@ -207,11 +224,26 @@ def _date(summary: RunSummary) -> str | None:
     return day if re.fullmatch(r"\d{4}-\d\d-\d\d", day) else None
 
 
+def _hardware(summary: RunSummary) -> str:
+    """Machines and processes, then what is in each machine: devices, CPU, cores, memory, as far as it is recorded."""
+    machine: Mapping[str, Any] = summary.started.get("machine") or {}
+    each = [f"{_per_node(summary)} x {summary.started['device_name']}"] if summary.started.get("device_name") else []
+    each += [str(machine["cpu"])] if machine.get("cpu") else []
+    each += [text.plural(int(machine["cores"]), "core")] if machine.get("cores") else []
+    each += [f"{int(machine['memory_bytes']) / 2**30:.0f} GiB"] if machine.get("memory_bytes") else []
+    inside = f"; in each node: {', '.join(each)}" if each else ""
+    return words.plain(f"{words.machine_text(summary)}{inside}")
+
+
+def _per_node(summary: RunSummary) -> int:
+    """Processes on each machine, one for each device."""
+    return max(1, int(summary.started.get("world_size") or 1) // summary.nodes)
+
+
 def _hardware_tag(summary: RunSummary) -> str:
     """`16x8-Tesla-V100`: machines, processes on each, device."""
-    processes = int(summary.started.get("world_size") or 1)
     name = summary.site.get("gpu") or summary.started.get("device") or "device"
-    return f"{summary.nodes}x{max(1, processes // summary.nodes)}-{name}"
+    return f"{summary.nodes}x{_per_node(summary)}-{name}"
 
 
 def _slug(value: str) -> str:

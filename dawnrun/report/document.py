@@ -47,6 +47,7 @@ def run_document(summary: RunSummary) -> dict[str, Any]:
             "status": summary.status,
             "reason": summary.reason,
             "outcome": words.outcome(summary),
+            "seal_faults": summary.seal_faults,
         },
         "target": {**words.thresholds(summary), "reached": summary.crossing() is not None},
         "time_to_accuracy": _time_to_accuracy(summary.crossing()),

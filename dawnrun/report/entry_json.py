@@ -155,8 +155,8 @@ def _contents(entry: JsonEntry) -> list[Defect]:
     found = {
         "version": _version(entry.text("version")),
         "timestamp": _timestamp(entry.text("timestamp")),
-        "authorEmail": _email(entry.text("authorEmail")),
-        "codeURL": _url(entry.text("codeURL")),
+        "authorEmail": judge_email(entry.text("authorEmail")),
+        "codeURL": judge_url(entry.text("codeURL")),
         **{key: _empty(entry.text(key), key) for key in ("author", "framework", "model", "hardware")},
     }
     return [
@@ -187,7 +187,8 @@ def _timestamp(text: str | None) -> tuple[str, str]:
     return f"timestamp_{code_part(text)}_not_zero_padded", f"{text} should read {date.isoformat()}"
 
 
-def _email(text: str | None) -> tuple[str, str]:
+def judge_email(text: str | None) -> tuple[str, str]:
+    """Code and message of what is wrong with an author's address; two empty texts if nothing."""
     if text is None or _ADDRESS.fullmatch(text.strip()):
         return _FINE
     for mark, name in ((",", "comma"), (";", "semicolon")):
@@ -196,7 +197,8 @@ def _email(text: str | None) -> tuple[str, str]:
     return "authorEmail_not_an_address", "not an e-mail address"
 
 
-def _url(text: str | None) -> tuple[str, str]:
+def judge_url(text: str | None) -> tuple[str, str]:
+    """The same for the address of the code."""
     if text is None or re.match(r"https?://[^\s/]+\.", text):
         return _FINE
     return "codeURL_not_a_url", f"{text[:60]!r} is not an http address"

@@ -101,6 +101,7 @@ def _run(summary: RunSummary, others: Others) -> dict[str, Any]:
     return {
         "name": rows.run_name(summary),
         "outcome": words.outcome(summary),
+        "alarms": [words.plain(fault) for fault in summary.seal_faults],
         "reached": crossing is not None,
         "crossing_epoch": "" if crossing is None else str(crossing.epoch),
         "target_clock": rows.target_clock(summary),

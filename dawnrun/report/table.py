@@ -18,6 +18,7 @@ def terminal_report(summaries: Sequence[RunSummary], others: Others = NO_OTHERS,
     if len(summaries) == 1 and not others.claims:
         return Group(*_single(summaries[0], others))
     return Group(
+        *(alarm for summary in summaries for alarm in _alarms(summary)),
         *_comparison(summaries, others, width),
         *(part for found in seeds.group(summaries) for part in _seeds(found)),
         *(part for summary in summaries for part in _against(summary, others)),
@@ -29,6 +30,7 @@ def terminal_report(summaries: Sequence[RunSummary], others: Others = NO_OTHERS,
 def _single(summary: RunSummary, others: Others) -> Iterator[RenderableType]:
     """The parts of one run's report; the outcome comes last too, where a long table has not scrolled it away."""
     yield _headline(summary)
+    yield from _alarms(summary)
     yield _facts(summary)
     yield _clocks(summary)
     yield _grid(rows.PHASE_COLUMNS, map(rows.phase_cells, summary.phases))
@@ -44,6 +46,12 @@ def _headline(summary: RunSummary) -> Text:
     """The run's name and its outcome."""
     colour = "bold yellow" if summary.crossing() is None else "bold green"
     return Text.assemble((f"{words.plain(summary.name)}: ", "bold"), (words.outcome(summary), colour))
+
+
+def _alarms(summary: RunSummary) -> Iterator[Text]:
+    """What puts the record itself in doubt, before any figure of it."""
+    for fault in summary.seal_faults:
+        yield Text(f"{rows.run_name(summary)}: {words.plain(fault)}", "bold red")
 
 
 def _facts(summary: RunSummary) -> Table:

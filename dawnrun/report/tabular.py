@@ -14,7 +14,7 @@ COLUMNS = (
     "kind", "name", "recipe", "seed", "outcome", "target", "epoch_of_crossing", "top5_at_crossing", "top1_at_crossing",
     *(f"{rule}_s" for rule in RULES), "cost_usd", "best_top5", "best_top1", "final_top5", "final_top1", "epochs_done",
     "total_epochs", "images_per_second", "attempts", "lost_steps", "nodes", "processes", "device", "hardware",
-    "train_images", "validation_images", "status", "git_commit", "source",
+    "train_images", "validation_images", "status", "git_commit", "source", "seal_faults",
 )  # fmt: skip
 """Columns of the CSV; seconds, percent and USD unrounded, empty where not known."""
 
@@ -58,6 +58,7 @@ def _run(summary: RunSummary) -> Mapping[str, Any]:
         "processes": started.get("world_size"),
         "device": started.get("device"),
         "hardware": words.plain(started.get("device_name") or ""),
+        "seal_faults": words.plain("; ".join(summary.seal_faults)),
         "train_images": started.get("num_train_images"),
         "validation_images": started.get("num_val_images"),
         "status": summary.status,

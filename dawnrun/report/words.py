@@ -8,6 +8,7 @@ from typing import Any
 
 from dawnrun import text
 from dawnrun.clock import SPAN_KINDS, Rule, SpanKind, elapsed_s
+from dawnrun.record.changes import target_changes
 from dawnrun.record.summary import Crossing, EpochRow, RunSummary, Spent
 
 RULE_MEANING: Mapping[Rule, str] = {
@@ -119,10 +120,16 @@ def outcome(summary: RunSummary) -> str:
     if crossing is not None:
         return (
             f"target reached: {target_text(summary)} in epoch {crossing.epoch} "
-            f"(top-5 {percent(crossing.top5)} %, top-1 {percent(crossing.top1)} %)"
+            f"(top-5 {percent(crossing.top5)} %, top-1 {percent(crossing.top1)} %){_target_changed(summary)}"
         )
     verb = "target not reached yet" if summary.status == "running" else "target not reached"
-    return f"{verb}: {target_text(summary)}; {', '.join(_gaps(summary, asked))}"
+    return f"{verb}: {target_text(summary)}; {', '.join(_gaps(summary, asked))}{_target_changed(summary)}"
+
+
+def _target_changed(summary: RunSummary) -> str:
+    """That the target is not the one the run began with, and from when on it counts; else nothing."""
+    changes = target_changes(summary.attempts)
+    return f"; the target was changed in attempt {changes[-1][0]} and counts from there on" if changes else ""
 
 
 def _gaps(summary: RunSummary, asked: Mapping[str, float]) -> Iterator[str]:

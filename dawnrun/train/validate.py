@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dawnrun.errors import UsageError
+from dawnrun.recipe.schema import Phase, Recipe, View
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.build import build_state, initial_model
 from dawnrun.train.checkpoint import check_classes, damage, load_weights, read_manifest
@@ -15,6 +16,19 @@ from dawnrun.train.input import open_input
 from dawnrun.train.loop import validated_model
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper
+
+
+def _seen_at(recipe: Recipe, phase: Phase, own: View, image_size: int) -> tuple[Recipe, View]:
+    """The view of `phase` at `image_size`, and the recipe with that view in every phase, which its buffers are made for.
+
+    Batches are made smaller where images are larger than `own` ones, so that about as much memory is needed.
+    """
+    view = phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}).resolved(image_size)
+    pixels = recipe.validation.batch_size * (own.image_size or image_size) ** 2
+    batch_size = max(1, min(recipe.validation.batch_size, pixels // image_size**2))
+    phases = tuple(each.model_copy(update={"validation": view}) for each in recipe.phases)
+    validation = recipe.validation.model_copy(update={"batch_size": batch_size})
+    return recipe.model_copy(update={"phases": phases, "validation": validation}), view
 
 
 def validate_checkpoint(
@@ -34,7 +48,7 @@ def validate_checkpoint(
     phase, epoch_image_size = recipe.phase_of(checkpoint.epoch)
     view = phase.validation.resolved(epoch_image_size)
     if image_size is not None:
-        view = phase.validation.model_copy(update={"image_size": image_size, "resize_px": None}).resolved(image_size)
+        recipe, view = _seen_at(recipe, phase, view, image_size)
     assert view.image_size is not None
     model = initial_model(worker, num_classes=len(data.validation_set.classes))
     state = build_state(worker, model, precision)

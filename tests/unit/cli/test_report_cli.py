@@ -7,6 +7,8 @@ import pytest
 from record_factory import make_run, make_script
 
 from dawnrun.cli.main import run
+from dawnrun.record.rundir import RunDir
+from dawnrun.record.seal import write_seal
 from dawnrun.report import charts
 
 REACHED = ((300, 800), (500, 925), (600, 931), (700, 928))
@@ -188,3 +190,26 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
     assert said in err.lower() or said in err
     assert len(err.splitlines()) == 1
     assert "Traceback" not in err
+
+
+def test_a_log_edited_after_the_seal_is_told_and_the_exit_code_stays(reached, capsys):
+    write_seal(RunDir(reached))
+    assert report(reached) == 0
+    assert "sealed" not in capsys.readouterr().out
+    edit_events(reached, lambda event: event if event["kind"] != "startup" else None)
+    assert report(reached) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    told = "the event log is not what was sealed: events/1/trainer.jsonl: changed"
+    assert out.index(told) < out.index("time to target")
+    for form in ("json", "csv", "markdown", "html"):
+        assert report(reached, "--format", form) == 0
+        assert told in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("form", ["table", "dawnbench"])
+def test_an_author_that_an_audit_would_fault_is_refused(reached, tmp_path, capsys, form):
+    asked = ("--format", form, "--output", tmp_path / "out", "--author", "A", "--email")
+    assert report(reached, *asked, "nonsense") == 2
+    assert "not an e-mail address" in capsys.readouterr().err
+    assert report(reached, *asked, "a@example.org", "--code-url", "javascript:alert(1)") == 2
+    assert not (tmp_path / "out").exists()

@@ -43,7 +43,7 @@ def test_runs_entries_and_logs_side_by_side(tmp_path, capsys):
     inputs = (TSV, path, TSV.with_suffix(".json"), tmp_path / "log.txt")
     assert report(*inputs) == 0
     out = capsys.readouterr().out
-    header = next(line for line in out.splitlines() if path.name[:8] in line)
+    header = next(line for line in out.splitlines() if line.split()[:1] == ["run"])
     assert header.index(path.name[:8]) < header.index("fastai_pytorch")
     times = next(line for line in out.splitlines() if "time, everything" in line)
     assert "2:57:28" in times

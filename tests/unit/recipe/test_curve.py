@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dawnrun.recipe.curve import bounds, coverage_faults, momentum_in_step, piece_at, value_at, value_in_step
+from dawnrun.recipe.curve import bounds, end_fault, momentum_in_step, piece_at, seam_faults, value_at, value_in_step
 from dawnrun.recipe.pieces import Curve, Segment
 
 SHAPES = ["linear", "cosine", "linear_cosine", "polynomial", "exponential"]
@@ -120,12 +120,14 @@ def test_boundary_inside_a_step():
 def test_coverage(ranges, faults):
     """Gaps, overlaps and a wrong end are named by their epochs."""
     curve = Curve(segments=tuple(piece(first, last, 1, 1) for first, last in ranges))
-    assert list(coverage_faults(curve, 5)) == faults
+    end = end_fault(curve, 5)
+    assert [*seam_faults(curve), *([(len(ranges) - 1, end)] if end else [])] == faults
 
 
 def test_number_covers_everything():
     """A constant curve has no faults."""
-    assert list(coverage_faults(Curve(constant=1), 5)) == []
+    assert list(seam_faults(Curve(constant=1))) == []
+    assert end_fault(Curve(constant=1), 5) is None
 
 
 def steps_piece(**changes):

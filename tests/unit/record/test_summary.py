@@ -4,6 +4,8 @@ import math
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from record_factory import START, make_run, make_script
 from record_values import one_phase, site_values
 
@@ -226,3 +228,53 @@ def test_summarize_events_is_pure(tmp_path):
     run = make_run(tmp_path)
     events = list(read_events(run, superseded=True))
     assert summarize_events(events, path=str(run.path), utc_now=lambda: START) == summarize(run)
+
+
+def _attempts(tmp_path, starts):
+    """A run whose attempts start after and end at these steps; None: the trainer never started."""
+    script = make_script(tmp_path, recipe=one_phase(6), window_steps=4)
+    for covered in starts:
+        script.launch()
+        if covered is not None:
+            script.start(first_step=covered[0])
+            while script.step < covered[1]:
+                end = script.ends(script.epoch)
+                script.train(min(end, covered[1]) - script.step)
+                if script.step == end:
+                    script.validate(300, 600)
+        script.kill()
+    return summarize(script.run).attempts
+
+
+def test_a_step_is_lost_once(tmp_path):
+    """Steps 1 to 24, 25 to 56, nothing, 49 to 56, then from the start: 24 + 32 + 8 steps were done for nothing."""
+    attempts = _attempts(tmp_path, [(0, 24), (24, 56), None, (48, 56), (0, 8)])
+    assert [attempt.lost_steps for attempt in attempts] == [24, 32, 0, 8, 0]
+
+
+@st.composite
+def _histories(draw):
+    """Attempts that start at or before the step that was reached, as resumes do."""
+    reached, attempts = 0, []
+    for _ in range(draw(st.integers(1, 5))):
+        if draw(st.integers(0, 4)) == 0:
+            attempts.append(None)
+            continue
+        first = draw(st.integers(0, reached))
+        reached = draw(st.integers(first, min(60, first + 25)))
+        attempts.append((first, reached))
+    return attempts
+
+
+@settings(max_examples=40, deadline=None)
+@given(history=_histories())
+def test_lost_steps_are_those_of_a_model_that_keeps_every_step(tmp_path_factory, history):
+    kept, lost = [], [0] * len(history)
+    for attempt, covered in enumerate(history):
+        if covered is None:
+            continue
+        for maker in kept[covered[0] :]:
+            lost[maker] += 1
+        kept = kept[: covered[0]] + [attempt] * (covered[1] - covered[0])
+    attempts = _attempts(tmp_path_factory.mktemp("run"), history)
+    assert [attempt.lost_steps for attempt in attempts] == lost

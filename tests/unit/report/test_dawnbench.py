@@ -3,14 +3,16 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import RECIPE, VAL_IMAGES, sample, sample_attempt, sample_epoch
 
-from dawnrun.errors import ExitCode, ReportError
-from dawnrun.report.dawnbench import Author, dawnbench_files, dawnbench_problems, reached_dawnbench
+from dawnrun.errors import ExitCode, ReportError, UsageError
+from dawnrun.report.dawnbench import Author, dawnbench_files, dawnbench_problems, entrant, reached_dawnbench
+from dawnrun.report.price import machines
 
 AUTHOR = Author(name="Jane Doe & co", email="jane@example.invalid", code_url="https://example.invalid/tree/0123")
 
@@ -164,3 +166,33 @@ def test_problems_of_the_json(json_text, said):
 def test_problems_of_the_tsv(tsv_text, said):
     good = dawnbench_files(sample(), AUTHOR).json_text
     assert any(said in problem for problem in dawnbench_problems(good, tsv_text))
+
+
+@pytest.mark.parametrize(
+    ("name", "email", "code_url", "said"),
+    [
+        ("A", "nonsense", None, "--email 'nonsense': not an e-mail address"),
+        ("A", "a@example.org, b@example.org", None, "several addresses"),
+        ("A", " a@example.org", None, "blanks"),
+        ("A", "a@example.org", "javascript:alert(1)", "not an http address"),
+        ("A", "a@example.org", "https://example.org/a b", "blanks"),
+        ("A", "a@example.org", "", "not an http address"),
+        (" ", "a@example.org", None, "--author is empty"),
+    ],
+)
+def test_what_an_audit_calls_a_defect_is_refused(name, email, code_url, said):
+    with pytest.raises(UsageError, match=re.escape(said)) as refused:
+        entrant(name, email, code_url)
+    assert refused.value.exit_code == ExitCode.USAGE
+
+
+def test_hardware_names_devices_cpu_and_counts():
+    entry = json.loads(dawnbench_files(sample(), AUTHOR).json_text)
+    assert entry["hardware"] == (
+        "16 nodes, 128 processes, cuda (Tesla V100-SXM2-16GB), fp16; "
+        "in each node: 8 x Tesla V100-SXM2-16GB, a CPU, 96 cores, 256 GiB"
+    )
+    assert machines(entry["hardware"]).number == 16
+    on_cpu = {**sample().started, "device": "cpu", "device_name": None, "machine": {"cpu": "Some CPU", "cores": 1}}
+    entry = json.loads(dawnbench_files(sample(started=on_cpu), AUTHOR).json_text)
+    assert entry["hardware"].endswith("; in each node: Some CPU, 1 core")

@@ -80,3 +80,8 @@ def test_not_validated_has_its_reason():
     reasons = run_document(replace(summary, epochs=(invalid, summary.epochs[1])))["null_reasons"]
     assert reasons["epochs[0].top5"] == "the validation's outputs were not finite"
     assert reasons["epochs[1].top1"] == "not validated"
+
+
+def test_doubts_about_the_record_have_a_key():
+    assert run_document(sample())["run"]["seal_faults"] == []
+    assert run_document(sample(seal_faults=("x",)))["run"]["seal_faults"] == ["x"]

@@ -109,3 +109,8 @@ def test_a_plotting_library_that_cannot_be_imported_is_a_warning(monkeypatch):
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_same_runs_give_the_same_bytes(runs):
     assert html_page([sample()] * runs) == html_page([sample()] * runs)
+
+
+def test_a_log_that_is_not_what_was_sealed_comes_before_any_figure():
+    text, _ = html_page([sample(seal_faults=("not what was sealed: <x>",))])
+    assert '<p class="alarm">not what was sealed: &lt;x&gt;</p>' in text[: text.index("<main>")]

@@ -77,3 +77,10 @@ def test_many_runs_are_stacked():
 def test_a_live_run_says_so():
     said = shown([sample((90,), status="running", reason="", total_epochs=9)])
     assert "still running, 1 of 9 epochs done: figures are those so far" in said
+
+
+def test_a_log_that_is_not_what_was_sealed_comes_before_any_figure():
+    doubted = sample(seal_faults=("the event log is not what was sealed: x",), remarks=("another",))
+    single = shown([doubted]).splitlines()
+    assert single[1] == "sample: the event log is not what was sealed: x"
+    assert shown([sample(), doubted]).splitlines()[0] == "sample: the event log is not what was sealed: x"
