@@ -34,7 +34,7 @@ MOST_LOGS = 4
 
 def say(text: str = "") -> None:
     """A line on standard output, never folded; nothing in it steers the terminal."""
-    console().print(escaped(text, keep="\n"), soft_wrap=True)
+    console().print(escaped(text, keep="\n\t"), soft_wrap=True)
 
 
 def job_of(run: RunDir, attempt: int, site: Site) -> Job:

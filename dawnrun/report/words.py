@@ -109,6 +109,8 @@ def status_text(summary: RunSummary) -> str:
         return f"still running, {done} done: figures are those so far"
     if summary.status == "finished":
         return f"finished after {done}" + (f" ({why})" if why and why != "finished" else "")
+    if not summary.total_epochs:
+        done = "nothing"  # the plan is recorded once a trainer has read the data
     return f"not finished: {summary.status}, {done} done" + (f" ({why})" if why and why != summary.status else "")
 
 

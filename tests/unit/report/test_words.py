@@ -74,3 +74,8 @@ def test_a_run_is_judged_by_the_accuracy_it_was_asked_for():
     assert words.leading(sample(recipe=recipe)) == "top1"
     assert words.leading(sample()) == "top5"
     assert words.leading(sample(recipe={**RECIPE, "target": {}})) == "top5"
+
+
+def test_a_run_that_failed_before_its_plan_was_recorded_has_done_nothing():
+    early = replace(sample(), status="failed", reason="exit code 5", total_epochs=0, epochs=())
+    assert words.status_text(early) == "not finished: failed, nothing done (exit code 5)"
