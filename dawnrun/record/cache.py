@@ -70,7 +70,7 @@ def _summary(values: Mapping[str, Any]) -> RunSummary:
         "crossings": tuple(Crossing(**row) for row in values["crossings"]),
         "attempts": tuple(_attempt(row) for row in values["attempts"]),
     }
-    rows |= {name: tuple(values[name]) for name in ("bad_images", "checkpoints", "failures", "remarks")}
+    rows |= {name: tuple(values[name]) for name in ("bad_images", "checkpoints", "failures", "remarks", "seal_faults")}
     return RunSummary(**{**values, **rows})
 
 

@@ -52,9 +52,17 @@ class Journal:
         self.write("phase.started", phase_index=plan.phase_index, step=plan.step, epoch=plan.epoch, **fields)
 
     def evaluation(
-        self, result: EvalResult, view: View, *, step: int, epoch: int, num_classes: int, batch_size: int
+        self,
+        result: EvalResult,
+        view: View,
+        *,
+        step: int,
+        epoch: int,
+        num_classes: int,
+        batch_size: int,
+        weights: str,
     ) -> None:
-        """A validation's counts and how its images were seen."""
+        """A validation's counts, how its images were seen, and whose weights: `model`, or `average`."""
         self.write(
             "eval.finished",
             step=step,
@@ -62,7 +70,7 @@ class Journal:
             num_classes=num_classes,
             batch_size=batch_size,
             num_processes=self._world_size,
-            weights="model",
+            weights=weights,
             **view.model_dump(),
             **asdict(result),
         )

@@ -161,6 +161,7 @@ def validate(run: Training, plan: StepPlan) -> EvalResult:
         epoch=plan.epoch,
         num_classes=run.num_classes,
         batch_size=run.recipe.validation.batch_size,
+        weights="model" if model is run.state.bare else "average",
     )
     return result
 
@@ -185,6 +186,7 @@ def _save(run: Training, plan: StepPlan, why: list[str]) -> None:
             try:
                 extra = {
                     "target_reached": run.reached,
+                    "target": run.recipe.target.model_dump(exclude={"stop"}),
                     "precision": run.precision,
                     "data_fingerprints": run.data_fingerprints,
                 }

@@ -75,5 +75,7 @@ def restore(run: Training, checkpoint: Checkpoint | None) -> None:
         return
     for lacking in run.store.load(checkpoint, run.state):
         run.journal.remark(lacking)
-    run.reached = bool(checkpoint.manifest["target_reached"])
+    # A target that was changed since is reached by validations from here on, or not at all.
+    same_target = checkpoint.manifest["target"] == run.recipe.target.model_dump(exclude={"stop"})
+    run.reached = same_target and bool(checkpoint.manifest["target_reached"])
     run.progress.resume(run.state)
