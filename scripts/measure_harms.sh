@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
 for _ in $(seq "${1:-5}"); do
     "$python" -m pytest -q -s -m "" tests/testbeds -k "harm or killed_agent_fails" --timeout=300 || true
-done | grep --line-buffered -o 'MEASURED .*' | tee /dev/stderr | sort | awk '
+done | grep --line-buffered -oE 'MEASURED [a-z ]+ [0-9].*' | tee >(cat >&2) | sort | awk '
     { name = $2 == "slurm" ? $2 " " $3 : $2; value = $2 == "slurm" ? $4 : $3; seen[name] = seen[name] " " value }
     END {
         for (name in seen) {

@@ -104,7 +104,13 @@ def follow() -> None:
     deadline = time.monotonic() + 5
     while STOPPED and time.monotonic() < deadline and not (FOLDER / "outcome.json").exists():
         time.sleep(0.05)  # the real ones meet at a barrier
-    sys.exit(75 if STOPPED and "TORCHELASTIC_RUN_ID" not in os.environ else 0)
+    leave(75 if STOPPED and "TORCHELASTIC_RUN_ID" not in os.environ else 0)
+
+
+def leave(code: int) -> None:
+    """As the real worker: an interpreter that winds down takes its signal handlers away first."""
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def lead(run: RunDir, attempt: int) -> int:
@@ -168,4 +174,4 @@ if "--validate" in sys.argv:
     sys.exit(validate())
 if RANK:
     follow()
-sys.exit(lead(RUN, ATTEMPT))
+leave(lead(RUN, ATTEMPT))

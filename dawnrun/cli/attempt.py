@@ -13,7 +13,7 @@ from dawnrun.cli.console import console
 from dawnrun.cli.narrate import Narrator
 from dawnrun.cli.watch import Signals, Tail, Watch, open_screen
 from dawnrun.errors import DataError, DawnrunError, ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
-from dawnrun.launch.base import Job, LaunchPlan
+from dawnrun.launch.base import Job, JobStatus, LaunchPlan
 from dawnrun.launch.checks import data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.outcome import Failure, find_failures, last_lines, newest_checkpoint, read_node
@@ -110,15 +110,17 @@ def conclude(
         return _finish(run)
     if hung:
         raise TrainError("\n".join([*_positions(job), f"no step for {job.site.hang_timeout_s:g} s", _kept(run)]))
+    number = held_by(job.folder, (JobStatus.QUEUED,))
+    if number:
+        say(f"stopped by the scheduler, or a node failed: job {number} is back in the queue and goes on by itself")
+        return ExitCode.PREEMPTED
     if stopped_by is not None or (finished in ("preempted", "interrupted") and not failures):
         interrupted = stopped_by == signal.SIGINT
         if killed:
             say("killed at once, as the second signal asked: nothing after the newest checkpoint is kept")
         for failure in () if killed else failures:
             say(f"while stopping: {failure.in_short()}")
-        number = held_by(job.folder)
-        onward = f"job {number} is back in the queue and goes on by itself" if number else _kept(run)
-        say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {onward}")
+        say(f"{'interrupted' if interrupted else 'stopped by a termination signal'}; {_kept(run)}")
         return ExitCode.INTERRUPTED if interrupted else ExitCode.PREEMPTED
     if not failures:
         node = read_node(job.folder)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -159,7 +160,18 @@ def train(
         site_text=resolved_text(machine.site),
     )
     say(f"run         {escaped(run.path)}")
-    return _start(run, document.value, machine.site, detach=detach)
+    try:
+        return _start(run, document.value, machine.site, detach=detach)
+    except (LaunchError, UsageError):
+        _discard(run)
+        raise
+
+
+def _discard(run: RunDir) -> None:
+    """Take away a new run directory in which nothing was started."""
+    folder = run.attempt_dir(1)
+    if list(run.attempts()) == [1] and not any([*folder.glob("node-*.json"), *folder.glob("*.started")]):
+        shutil.rmtree(run.path, ignore_errors=True)
 
 
 def _start(

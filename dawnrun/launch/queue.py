@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,16 @@ STATES = {
 """Slurm's states; every other one is a failure."""
 
 
-def held_by(folder: Path) -> str | None:
+ACTIVE = (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+def held_by(folder: Path, states: Collection[JobStatus] = ACTIVE) -> str | None:
     """Number of the job that an attempt waits or runs in, or goes on in by itself; None if there is none."""
     try:
         number = str(json.loads((folder / "job.json").read_text(encoding="utf-8"))["slurm"])
     except (OSError, ValueError, KeyError):
         return None
-    return number if job_status(number, folder) in (JobStatus.QUEUED, JobStatus.RUNNING) else None
+    return number if job_status(number, folder) in states else None
 
 
 def job_status(number: str, folder: Path, run: Callable[..., Any] = subprocess.run) -> JobStatus | None:

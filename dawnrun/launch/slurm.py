@@ -120,7 +120,7 @@ class SlurmLauncher:
         self._folder: Path | None = None
         self._number: str | None = None
         self._step: subprocess.Popen[bytes] | None = None
-        self._asked, self._state = 0.0, JobStatus.QUEUED
+        self._asked, self._state, self._ran = 0.0, JobStatus.QUEUED, False
 
     @property
     def inside(self) -> bool:
@@ -176,8 +176,11 @@ class SlurmLauncher:
         now = time.monotonic()
         if now - self._asked >= ASK_EVERY_S:
             self._asked = now
+            self._ran = self._ran or bool(read_node(self._folder))  # before the question: its answer is newer
             self._state = job_status(self._number, self._folder) or self._state
-        requeued = self._state is JobStatus.QUEUED and read_node(self._folder).get("ended")
+        requeued = self._ran and self._state is JobStatus.QUEUED
+        if self._state is JobStatus.RUNNING:
+            self._ran = True
         if requeued or (self._folder.parent / str(int(self._folder.name) + 1)).exists():
             return JobStatus.CANCELLED  # back in the queue, or on from there: this attempt is over
         return self._state

@@ -16,6 +16,7 @@ from dawnrun.launch.facts import versions
 from dawnrun.launch.guard import CUT_GRACE_S
 from dawnrun.launch.local import GRACE_S
 from dawnrun.launch.node import BEAT_S, EXIT_PREEMPTED, HOLD_S, Order
+from dawnrun.launch.outcome import read_node
 from dawnrun.launch.preflight import Facts, Finding, judge, rendezvous_address, table
 from dawnrun.launch.remote import Connection, ssh_command
 from dawnrun.recipe.schema import Site
@@ -189,6 +190,9 @@ class SshLauncher:
         """A host that cannot be heard ends its part by itself when its lease has run out."""
         host = self._hosts[rank]
         if rank in self._lost:
+            assert self._folder is not None
+            if read_node(self._folder, rank).get("ended"):
+                return True
             return time.monotonic() - host.heard > HOLD_S + CUT_GRACE_S + 1.0
         return host.over()
 

@@ -144,3 +144,25 @@ def test_detached(place, slurm):
     code, text = place.run("jobs", "logs", str(place.run_dir.path), "--follow", "--rank", "1")
     assert code == 0 and "fake worker 1 of 2 started" in text
     assert summarize(place.run_dir).status == "finished"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_lost_node_is_requeued(place, slurm):
+    """Noticed after SlurmdTimeout (15 s here); the job waits in the queue until the node is back."""
+    process = train(place, "endless")
+    running(place)
+    job = job_of(place)
+    began = time.monotonic()
+    place.hosts.kill(2)
+    try:
+        text, _ = process.communicate(timeout=120)
+        print(f"MEASURED slurm host {time.monotonic() - began:.1f} s until the command ended")
+        assert process.returncode == 75, text
+        assert f"job {job} is back in the queue" in text
+        assert place.processes() == {}
+    finally:
+        slurm.ask("scancel", job)
+        place.hosts.boot()
+        slurm.start_node(2)
+        wait_for(lambda: slurm.usable(), timeout_s=60, what="node2")

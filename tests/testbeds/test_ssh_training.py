@@ -27,6 +27,7 @@ def test_a_host_lost_and_resumed(place, tiny):
     wait_for(lambda: steps_done(run, 1) >= 3, what="step 3")
     place.hosts.kill(2)
     text, _ = process.communicate(timeout=60)
+    print(text)
     assert process.returncode == 5, text
     assert "cause: host node2: lost: nothing heard from it for 10 s" in text.splitlines()[-2]
     assert place.processes() == {}

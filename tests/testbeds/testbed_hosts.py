@@ -134,6 +134,11 @@ class Hosts:
         outer = self._first[number].pid
         return int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
 
+    def spaces(self) -> list[str]:
+        """The pid namespace of each host; empty text for one that is down."""
+        up = [self.pid(number) if number in self._first else None for number in self.numbers]
+        return [str(Path(f"/proc/{pid}/ns/pid").readlink()) if pid else "" for pid in up]
+
     def console(self, number: int, *command: str) -> str:
         """A program on a host, without ssh and without its link."""
         return call("nsenter", "-t", str(self.pid(number)), "-n", "-m", "-u", "-i", "-p", "--", *command, check=False)

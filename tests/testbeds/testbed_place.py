@@ -92,23 +92,24 @@ class Place:
         return wait_for(lambda: next((self.folder / "runs").glob(f"*/{path}"), None), timeout_s=timeout_s, what=path)
 
     def processes(self, word: str = "") -> dict[int, str]:
-        """Processes of this folder's runs on any host, and here, with their command lines."""
+        """Processes of this folder's runs on any host and here, guards and ssh too, with their command lines."""
+        spaces = self.hosts.spaces()
         found = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
                 with suppress(OSError):
                     line = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
-                    if str(self.folder) in line and word in line:
+                    on_host = "dawnrun" in line and str((entry / "ns" / "pid").readlink()) in spaces
+                    if (str(self.folder) in line or str(self.hosts.ssh_config) in line or on_host) and word in line:
                         found[int(entry.name)] = line
         return found
 
     def on_host(self, number: int, word: str) -> list[int]:
         """Those on one host."""
-        space = Path(f"/proc/{self.hosts.pid(number)}/ns/pid").readlink()
         found = []
         for pid in self.processes(word):
             with suppress(OSError):
-                if Path(f"/proc/{pid}/ns/pid").readlink() == space:
+                if str(Path(f"/proc/{pid}/ns/pid").readlink()) == self.hosts.spaces()[number - 1]:
                     found.append(pid)
         return found
 
