@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from dawnrun.cli.attempt import say
-from dawnrun.cli.train import DATA_ROOT, SITE, find_machine
+from dawnrun.cli.machine import find_machine
+from dawnrun.cli.train import DATA_ROOT, SITE
 from dawnrun.errors import ExitCode, LaunchError
 from dawnrun.launch.checks import check_output, data_folders
 from dawnrun.launch.doctor import examine

@@ -5,7 +5,6 @@ import shlex
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,23 +12,21 @@ import click
 
 from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
+from dawnrun.cli.machine import check, find_machine, print_choices
 from dawnrun.cli.pods import train_on_kubernetes
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.cli.watch import POLL_S
-from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
-from dawnrun.launch.checks import check_data, check_images, check_import, check_output, data_folders
+from dawnrun.launch.checks import data_folders
 from dawnrun.launch.choose import open_launcher
-from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.launch.outcome import is_running, newest_checkpoint, read_node
 from dawnrun.launch.queue import held_by
 from dawnrun.recipe.dump import differences, resolved_text
 from dawnrun.recipe.reader import Document, read
-from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.summary import summarize
-from dawnrun.text import escaped, plural
+from dawnrun.text import escaped
 
 T = TypeVar("T", Recipe, Site)
 END_LIMIT_S = 8.0
@@ -50,67 +47,6 @@ DATA_ROOT = click.option(
 )
 DETACH = click.option("--detach", is_flag=True, help="Submit the job and leave it to the scheduler (Slurm).")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print every file and command; start nothing.")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
-    """The site with nothing left open, and how its device was found."""
-
-    site: Site
-    found: Found
-
-
-def find_machine(site: Site, *, data_root: Path | None = None, run_root: Path | None = None) -> Machine:
-    """Fill in what the site leaves open. LaunchError where this machine has not what it asks for."""
-    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
-    site = site.model_copy(update=roots)
-    if site.launcher.local is None:
-        site = remote_site(site)
-        return Machine(site=site, found=Found(device=site.device, count=site.world_size, how="on other machines"))
-    if site.nodes != 1:
-        raise LaunchError(f"site {site.name}: {site.nodes} nodes, but this launcher starts processes on one machine")
-    found = find_device(site.device)
-    return Machine(site=resolve_site(site, found, available_cores()), found=found)
-
-
-def _check(document: Document[Recipe], site: Site) -> None:
-    """Everything that can be known to fail before a process is started."""
-    recipe = document.value
-    # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
-    most = max(phase.global_batch_size for phase in recipe.phases)
-    Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
-    check_import(document)
-    choose_decoder(recipe.input.decoder)
-    if site.launcher.kubernetes is None:
-        check_output(site.run_root, recipe.checkpoint.keep)
-    if site.launcher.local is not None:
-        check_data(data_folders(recipe, site))
-        counted = check_images(document, site.data_root)
-        if counted is not None:
-            Schedule.compile(recipe, counted, site.world_size, document=document)
-
-
-def _print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
-    """All that was chosen, by the user or by us."""
-    site, provenance = machine.site, recipe.provenance
-    of = f"; published: {provenance.published}" if provenance.published else ""
-    say(f"recipe      {recipe.name} ({escaped(source)}), confidence {provenance.confidence}{of}")
-    if provenance.changed:
-        say(f"changed     {provenance.changed}")
-    say(f"device      {site.device} ({machine.found.how})")
-    threads = f"with {plural(site.threads_per_process, 'thread')} each" if site.threads_per_process else "sharing cores"
-    say(f"processes   {site.world_size} on {plural(site.nodes, 'node')}, {threads}")
-    decoder = choose_decoder(recipe.input.decoder)
-    say(f"decoder     {decoder.name} ({decoder.reason})")
-    for index, phase in enumerate(recipe.phases):
-        sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
-        passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
-        say(
-            f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {sizes} px, batch {phase.global_batch_size}"
-            f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
-        )
-    for name, folder in data_folders(recipe, site).items():
-        say(f"data        {name}: {escaped(folder)}")
 
 
 @click.command()
@@ -145,8 +81,8 @@ def train(
     document = changed(document, machine.site.world_size, shrink=shrink, rescale=rescale)
     if detach and machine.site.launcher.slurm is None and machine.site.launcher.kubernetes is None:
         raise UsageError("--detach: runs of the local and ssh launchers end with their command; use nohup or tmux")
-    _check(document, machine.site)
-    _print_choices(document.value, machine, document.source)
+    check(document, machine.site)
+    print_choices(document.value, machine, document.source)
     if machine.site.launcher.kubernetes is not None:
         return train_on_kubernetes(document, machine.site, dry_run=dry_run)
     if dry_run:
@@ -259,14 +195,26 @@ def resume(
     machine = find_machine(site_of(run, site_name), data_root=data_root, run_root=run.path.parent)
     if machine.site.launcher.kubernetes is not None:
         raise UsageError("resume on Kubernetes is not offered yet; resume in a pod with --site of its own")
-    _check(document, machine.site)
-    _print_choices(document.value, machine, document.source)
+    checkpoint = newest_checkpoint(run.checkpoints)
+    _check_reach(check(document, machine.site), checkpoint)
+    print_choices(document.value, machine, document.source)
     if dry_run:
         _print_plan(document.value, run, newest + 1, machine.site)
         return ExitCode.OK
-    start = newest_checkpoint(run.checkpoints) or "the start"
-    say(f"run         {escaped(run.path)}, attempt {newest + 1}, from {escaped(start)}")
+    say(f"run         {escaped(run.path)}, attempt {newest + 1}, from {escaped(checkpoint or 'the start')}")
     return _start(run, document.value, machine.site, changes)
+
+
+def _check_reach(schedule: Schedule | None, checkpoint: Path | None) -> None:
+    """A recipe that ends before the checkpoint is refused before it is recorded; the worker looks again."""
+    if schedule is None or checkpoint is None:
+        return
+    done = int(checkpoint.name.removeprefix("step-"))
+    if done > schedule.total_steps:
+        raise UsageError(
+            f"{escaped(checkpoint)}: {done:,} steps are done and the recipe now has {schedule.total_steps:,};"
+            " give it at least as many epochs as are done, or start a new run"
+        )
 
 
 def _wait_for_end(run: RunDir, newest: int) -> None:

@@ -11,7 +11,8 @@ import click
 
 from dawnrun.cli.attempt import failure_error, say
 from dawnrun.cli.console import console, error_console
-from dawnrun.cli.train import DATA_ROOT, RUN_SITE, find_machine, newest_document, site_of
+from dawnrun.cli.machine import find_machine
+from dawnrun.cli.train import DATA_ROOT, RUN_SITE, newest_document, site_of
 from dawnrun.cli.watch import POLL_S, SILENCE_S, Signals, missing_ranks, waiting_text
 from dawnrun.errors import DawnrunError, ExitCode, TrainError, UsageError
 from dawnrun.launch.base import Job, JobStatus

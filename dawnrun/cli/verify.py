@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dawnrun.cli.train import DATA_ROOT, RUN_SITE, find_machine, with_data_root
+from dawnrun.cli.machine import find_machine
+from dawnrun.cli.train import DATA_ROOT, RUN_SITE, with_data_root
 from dawnrun.errors import DawnrunError, ExitCode, ReportError, VersionError
 from dawnrun.recipe.dump import resolved_text
 from dawnrun.recipe.reader import read

@@ -263,6 +263,7 @@ def test_damaged_checkpoints_are_named_and_a_shorter_recipe_is_refused(cli: Cli)
     shorter = cli.run("resume", str(run), "--set", "phases[0].epochs=1", "--accept-changes")
     out = shorter.stdout + shorter.stderr
     assert shorter.returncode == 2 and "steps are done" in out and "Traceback" not in out, out
+    assert not (run / "attempts" / "2").exists(), "nothing is recorded of what was refused"
     newest = run / "checkpoints" / "step-00000006" / "state.pt"
     newest.write_bytes(newest.read_bytes()[:-1])
     done = cli.run("resume", str(run), "--set", "phases[0].epochs=2", "--accept-changes")

@@ -1,0 +1,76 @@
+"""What a command runs on and with: the site made definite, everything checked before the start, the choices told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dawnrun.cli.attempt import say
+from dawnrun.dataset.decoders import choose_decoder
+from dawnrun.errors import LaunchError
+from dawnrun.launch.checks import check_data, check_images, check_import, check_output, data_folders
+from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
+from dawnrun.recipe.reader import Document
+from dawnrun.recipe.schedule import Schedule
+from dawnrun.recipe.schema import Recipe, Site
+from dawnrun.text import escaped, plural
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """The site with nothing left open, and how its device was found."""
+
+    site: Site
+    found: Found
+
+
+def find_machine(site: Site, *, data_root: Path | None = None, run_root: Path | None = None) -> Machine:
+    """Fill in what the site leaves open. LaunchError where this machine has not what it asks for."""
+    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
+    site = site.model_copy(update=roots)
+    if site.launcher.local is None:
+        site = remote_site(site)
+        return Machine(site=site, found=Found(device=site.device, count=site.world_size, how="on other machines"))
+    if site.nodes != 1:
+        raise LaunchError(f"site {site.name}: {site.nodes} nodes, but this launcher starts processes on one machine")
+    found = find_device(site.device)
+    return Machine(site=resolve_site(site, found, available_cores()), found=found)
+
+
+def check(document: Document[Recipe], site: Site) -> Schedule | None:
+    """Everything that can be known to fail before a process is started; the schedule where the images are counted."""
+    recipe = document.value
+    # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
+    most = max(phase.global_batch_size for phase in recipe.phases)
+    Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
+    check_import(document)
+    choose_decoder(recipe.input.decoder)
+    if site.launcher.kubernetes is None:
+        check_output(site.run_root, recipe.checkpoint.keep)
+    if site.launcher.local is not None:
+        check_data(data_folders(recipe, site))
+        counted = check_images(document, site.data_root)
+        if counted is not None:
+            return Schedule.compile(recipe, counted, site.world_size, document=document)
+    return None
+
+
+def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
+    """All that was chosen, by the user or by us."""
+    site, provenance = machine.site, recipe.provenance
+    of = f"; published: {provenance.published}" if provenance.published else ""
+    say(f"recipe      {recipe.name} ({escaped(source)}), confidence {provenance.confidence}{of}")
+    if provenance.changed:
+        say(f"changed     {provenance.changed}")
+    say(f"device      {site.device} ({machine.found.how})")
+    threads = f"with {plural(site.threads_per_process, 'thread')} each" if site.threads_per_process else "sharing cores"
+    say(f"processes   {site.world_size} on {plural(site.nodes, 'node')}, {threads}")
+    decoder = choose_decoder(recipe.input.decoder)
+    say(f"decoder     {decoder.name} ({decoder.reason})")
+    for index, phase in enumerate(recipe.phases):
+        sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
+        passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
+        say(
+            f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {sizes} px, batch {phase.global_batch_size}"
+            f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
+        )
+    for name, folder in data_folders(recipe, site).items():
+        say(f"data        {name}: {escaped(folder)}")
