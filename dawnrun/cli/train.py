@@ -23,6 +23,7 @@ from dawnrun.launch.outcome import is_running, newest_checkpoint, read_node
 from dawnrun.launch.queue import held_by
 from dawnrun.recipe.dump import differences, resolved_text
 from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.summary import summarize
