@@ -64,7 +64,7 @@ class Cli:
 
     def newest(self) -> Path:
         """The run made last."""
-        return max((self.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+        return max((self.folder / "runs").glob("[!.]*"), key=lambda path: path.stat().st_mtime)
 
 
 def sets(settings: Sequence[str]) -> list[str]:

@@ -30,9 +30,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, data_root: Path) -> Pa
 def kill_after(cli: Cli, command: list[str], attempt: int, new_steps: int) -> Path:
     """Run until `new_steps` more updates are recorded, then SIGKILL the worker; the command must say so with 5."""
     process = cli.start(*command)
-    run = wait_for(
-        lambda: cli.newest() if (cli.folder / "runs").exists() and any((cli.folder / "runs").iterdir()) else None
-    )
+    run = wait_for(lambda: next(iter((cli.folder / "runs").glob("tiny-*")), None), what="a run directory")
     begun = wait_for(lambda: trainer_events(run, attempt, "run.started"), what="the start of an attempt")
     goal = min(begun[0]["data"]["first_step"] + new_steps, 23)
     wait_for(lambda: steps_done(run, attempt) >= goal, what=f"step {goal}")

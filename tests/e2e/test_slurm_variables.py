@@ -1,6 +1,7 @@
 """A local run inside an allocation of Slurm's: its variables start nothing else."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +22,10 @@ def test_two_processes_with_only_the_job_s_variables(tmp_path):
     """C29."""
     (tmp_path / "toy.yaml").write_text(RECIPE)
     (tmp_path / "site.yaml").write_text("processes_per_node: 2\ndevice: cpu\nenv: {FAKE: finish}\n")
-    for name in ("train/a", "train/b", "val/a", "val/b"):
-        (tmp_path / "data" / name).mkdir(parents=True)
+    for folder in (tmp_path / "data" / split / name for split in ("train", "val") for name in "abcdef"):
+        folder.mkdir(parents=True)
+        for number in range(8):
+            shutil.copyfile(TESTS / "data/one_pixel.png", folder / f"{number}.png")
     env = {**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", **VARIABLES}
     command = [sys.executable, str(TESTS / "fake_cli.py"), "train", "--config", "toy.yaml", "--site", "site.yaml"]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False)

@@ -56,6 +56,7 @@ def compare(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], with
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_two_processes_and_a_resume(root: Path) -> None:
     """Weights, momenta and averages after four steps; the average is not the weights."""
     run = trained(root, 1)
