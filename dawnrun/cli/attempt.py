@@ -13,11 +13,11 @@ from dawnrun.cli.console import console
 from dawnrun.cli.narrate import Narrator
 from dawnrun.cli.watch import Signals, Tail, Watch, open_screen
 from dawnrun.errors import DataError, DawnrunError, ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
-from dawnrun.launch.base import Job, JobStatus, LaunchPlan
+from dawnrun.launch.base import Job, LaunchPlan
 from dawnrun.launch.checks import data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.outcome import Failure, find_failures, last_lines, newest_checkpoint, read_node
-from dawnrun.launch.queue import held_by
+from dawnrun.launch.queue import held_by, requeued
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.events import EventLog
 from dawnrun.record.rundir import RunDir
@@ -110,7 +110,7 @@ def conclude(
         return _finish(run)
     if hung:
         raise TrainError("\n".join([*_positions(job), f"no step for {job.site.hang_timeout_s:g} s", _kept(run)]))
-    number = held_by(job.folder, (JobStatus.QUEUED,))
+    number = requeued(job.folder)
     if number:
         say(f"stopped by the scheduler, or a node failed: job {number} is back in the queue and goes on by itself")
         return ExitCode.PREEMPTED

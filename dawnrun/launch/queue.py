@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from dawnrun.launch.base import JobStatus
 from dawnrun.launch.outcome import read_node
 
 ASK_LIMIT_S = 20.0
+SETTLE_LIMIT_S = 15.0
+"""A requeued job is first COMPLETING: seconds after the end of its steps in a cluster of two nodes."""
 STATES = {
     "PENDING": JobStatus.QUEUED,
     "CONFIGURING": JobStatus.QUEUED,
@@ -41,6 +44,18 @@ def held_by(folder: Path, states: Collection[JobStatus] = ACTIVE) -> str | None:
     except (OSError, ValueError, KeyError):
         return None
     return number if job_status(number, folder) in states else None
+
+
+def requeued(folder: Path, limit_s: float = SETTLE_LIMIT_S) -> str | None:
+    """Number of the job of an attempt that has ended, if it is back in the queue; waits while Slurm still ends it."""
+    deadline = time.monotonic() + limit_s
+    while (number := held_by(folder)) is not None:
+        if held_by(folder, (JobStatus.QUEUED,)):
+            return number
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.3)
+    return None
 
 
 def job_status(number: str, folder: Path, run: Callable[..., Any] = subprocess.run) -> JobStatus | None:

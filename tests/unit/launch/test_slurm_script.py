@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dawnrun.errors import LaunchError
+from dawnrun.launch import queue
 from dawnrun.launch.base import Job, JobStatus
 from dawnrun.launch.batch import begin, meet
 from dawnrun.launch.node import Order
@@ -157,3 +158,22 @@ def test_a_forgotten_job_that_ended_well(tmp_path):
     (tmp_path / "node-0.json").write_text('{"exit_code": 0}')
     forgotten = SimpleNamespace(stdout="", returncode=1, stderr="Invalid job id specified")
     assert job_status("3", tmp_path, lambda *_, **__: forgotten) is JobStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [(["RUNNING", "COMPLETING", "PENDING"], "3"), (["COMPLETING", "CANCELLED"], None), (["FAILED"], None)],
+)
+def test_a_job_that_slurm_still_ends_is_waited_for(tmp_path, monkeypatch, states, expected):
+    """C30: after a preemption the job is COMPLETING before it is back in the queue."""
+    (tmp_path / "job.json").write_text('{"slurm": "3"}')
+    told = iter([state for state in states for _ in range(2)][1:])
+    seen = [states[0]]
+
+    def squeue(*_, **__):
+        seen[0] = next(told, states[-1])
+        return SimpleNamespace(stdout=f"{seen[0]}\n", returncode=0, stderr="")
+
+    monkeypatch.setattr(queue, "job_status", lambda number, folder: job_status(number, folder, squeue))
+    monkeypatch.setattr(queue.time, "sleep", lambda _: None)
+    assert queue.requeued(tmp_path) == expected
