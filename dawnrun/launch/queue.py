@@ -13,6 +13,8 @@ from dawnrun.launch.outcome import read_node
 ASK_LIMIT_S = 20.0
 SETTLE_LIMIT_S = 15.0
 """A requeued job is first COMPLETING: seconds after the end of its steps in a cluster of two nodes."""
+GONE_S = 4.0
+"""So long a job must have been neither running nor waiting: while it is put back it is neither for a moment."""
 STATES = {
     "PENDING": JobStatus.QUEUED,
     "CONFIGURING": JobStatus.QUEUED,
@@ -46,14 +48,16 @@ def held_by(folder: Path, states: Collection[JobStatus] = ACTIVE) -> str | None:
     return number if job_status(number, folder) in states else None
 
 
-def requeued(folder: Path, limit_s: float = SETTLE_LIMIT_S) -> str | None:
+def requeued(folder: Path, *, limit_s: float = SETTLE_LIMIT_S, gone_s: float = GONE_S) -> str | None:
     """Number of the job of an attempt that has ended, if it is back in the queue; waits while Slurm still ends it."""
-    deadline = time.monotonic() + limit_s
-    while (number := held_by(folder)) is not None:
-        if held_by(folder, (JobStatus.QUEUED,)):
+    number, began = held_by(folder, tuple(JobStatus)), time.monotonic()
+    last_active = began
+    while number is not None and time.monotonic() - began < limit_s and time.monotonic() - last_active < gone_s:
+        status = job_status(number, folder)
+        if status is JobStatus.QUEUED:
             return number
-        if time.monotonic() > deadline:
-            return None
+        if status in ACTIVE:
+            last_active = time.monotonic()
         time.sleep(0.3)
     return None
 

@@ -69,7 +69,7 @@ def test_preempted_and_requeued(place, slurm):
     )
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 75, text
-    assert f"job {job} is back in the queue" in text
+    assert f"job {job} is back in the queue" in text, f"{slurm.state(job)}: {text[-600:]}"
     kept = newest_checkpoint(place.run_dir.checkpoints)
     assert kept is not None
     code, text = place.run("resume", str(place.run_dir.path))
@@ -159,7 +159,7 @@ def test_a_lost_node_is_requeued(place, slurm):
         text, _ = process.communicate(timeout=120)
         print(f"MEASURED slurm host {time.monotonic() - began:.1f} s until the command ended")
         assert process.returncode == 75, text
-        assert f"job {job} is back in the queue" in text
+        assert f"job {job} is back in the queue" in text, f"{slurm.state(job)}: {text[-600:]}"
         assert place.processes() == {}
     finally:
         slurm.ask("scancel", job)

@@ -162,7 +162,12 @@ def test_a_forgotten_job_that_ended_well(tmp_path):
 
 @pytest.mark.parametrize(
     ("states", "expected"),
-    [(["RUNNING", "COMPLETING", "PENDING"], "3"), (["COMPLETING", "CANCELLED"], None), (["FAILED"], None)],
+    [
+        (["RUNNING", "COMPLETING", "PENDING"], "3"),
+        (["RUNNING", "PREEMPTED", "PENDING"], "3"),
+        (["COMPLETING", "CANCELLED"], None),
+        (["FAILED"], None),
+    ],
 )
 def test_a_job_that_slurm_still_ends_is_waited_for(tmp_path, monkeypatch, states, expected):
     """C30: after a preemption the job is COMPLETING before it is back in the queue."""
@@ -176,4 +181,4 @@ def test_a_job_that_slurm_still_ends_is_waited_for(tmp_path, monkeypatch, states
 
     monkeypatch.setattr(queue, "job_status", lambda number, folder: job_status(number, folder, squeue))
     monkeypatch.setattr(queue.time, "sleep", lambda _: None)
-    assert queue.requeued(tmp_path) == expected
+    assert queue.requeued(tmp_path, gone_s=0.05) == expected
