@@ -140,7 +140,7 @@ def lead(run: RunDir, attempt: int) -> int:
             if STOPPED:
                 script.save(["signal"])
                 script.write("run.finished", reason="preempted", step=script.step, epoch=epoch)
-                (FOLDER / "outcome.json").write_text(json.dumps({"reason": "preempted"}))
+                (FOLDER / "outcome.json").write_text(json.dumps({"reason": "preempted", "step": script.step}))
                 return 0 if "TORCHELASTIC_RUN_ID" in os.environ else 75
         script.validate(500 + 50 * epoch, 900 + 20 * epoch)
         script.save()

@@ -252,9 +252,11 @@ def main() -> int:
     try:
         check_versions(order)
         prepare(order)
-        return run(resolve_patiently(order), Lease(stdin=False))
+        code = run(resolve_patiently(order), Lease(stdin=False))
     except OSError as error:
         sys.exit(f"dawnrun: node {order.rank}: {error}")
+    # srun kills the other tasks of a step as soon as one ends with another code than 0; its script reads the outcome.
+    return 0 if code == EXIT_PREEMPTED and "SLURM_PROCID" in os.environ else code
 
 
 if __name__ == "__main__":

@@ -97,6 +97,8 @@ def _train(run: RunDir, attempt: int, began: float, built: list["Training"]) -> 
     _raise_unsaved(training)
     plan = training.schedule.at(max(training.state.step - 1, 0))
     training.journal.write("run.finished", reason=reason, step=training.state.step, epoch=plan.epoch)
+    if worker.peers.rank == 0:  # for the guards and a batch script, which do not read the event log
+        _write_json(run.attempt_dir(attempt) / "outcome.json", {"reason": str(reason), "step": training.state.step})
     training.batches.close()
     training.journal.close()
     worker.peers.barrier()
