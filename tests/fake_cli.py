@@ -12,8 +12,8 @@ WORKER = str(Path(__file__).with_name("fake_worker.py"))
 validate_command = dawnrun.cli.validate.command
 
 
-def job_of(run, number, site):
-    job = attempt.job_of(run, number, site)
+def job_of(run, number, recipe, site):
+    job = attempt.job_of(run, number, recipe, site)
     return replace(job, command=(WORKER, *job.command[2:]))
 
 

@@ -37,13 +37,14 @@ def say(text: str = "") -> None:
     console().print(escaped(text, keep="\n\t"), soft_wrap=True)
 
 
-def job_of(run: RunDir, attempt: int, site: Site) -> Job:
+def job_of(run: RunDir, attempt: int, recipe: Recipe, site: Site) -> Job:
     """The job that an attempt is."""
     return Job(
         folder=run.attempt_dir(attempt),
         logs=run.logs / str(attempt),
         site=site,
         command=("-m", "dawnrun.train", str(run.path), "--attempt", str(attempt)),
+        with_evaluators=site.evaluators > 0 and recipe.validation.when == "during",
     )
 
 

@@ -22,7 +22,7 @@ def train_on_kubernetes(document: Document[Recipe], site: Site, *, dry_run: bool
         "resolved.yaml": resolved_text(document.value),
         "site.yaml": resolved_text(site),
     }
-    plan = plan_of(job_of(run, 1, site), files, str(Path.cwd() / f"{run.path.name}.yaml"))
+    plan = plan_of(job_of(run, 1, document.value, site), files, str(Path.cwd() / f"{run.path.name}.yaml"))
     if dry_run:
         say(str(plan).rstrip("\n"))
         say("# nothing was started (--dry-run)")

@@ -141,7 +141,7 @@ def _attempt(
     (folder / "site.yaml").write_text(resolved_text(site), encoding="utf-8")
     if changes:
         (folder / "changes.json").write_text(json.dumps(changes) + "\n", encoding="utf-8")
-    return run_attempt(run, attempt, recipe, job_of(run, attempt, site), detach=detach)
+    return run_attempt(run, attempt, recipe, job_of(run, attempt, recipe, site), detach=detach)
 
 
 def _print_dry_run(recipe: Recipe, site: Site) -> None:
@@ -154,7 +154,7 @@ def _print_dry_run(recipe: Recipe, site: Site) -> None:
 
 def _print_plan(recipe: Recipe, run: RunDir, attempt: int, site: Site) -> None:
     launcher = open_launcher(site, data=data_folders(recipe, site), tell=say)
-    say(str(launcher.plan(job_of(run, attempt, site))).rstrip("\n"))
+    say(str(launcher.plan(job_of(run, attempt, recipe, site))).rstrip("\n"))
     say("# nothing was started (--dry-run)")
 
 

@@ -18,13 +18,14 @@ class Job:
     """One thing to run: a training attempt or a validation.
 
     `folder` gets what the processes tell the launcher (started, failure and node files), `logs` what they print.
-    `command` is what follows `python`, a module or a script; `site` has no `auto` left.
+    `command` is what follows `python`, a module or a script; `site` has no `auto` left. `with_evaluators`: the site's evaluators run too.
     """
 
     folder: Path
     logs: Path
     site: Site
     command: tuple[str, ...]
+    with_evaluators: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -121,8 +121,12 @@ class Guard:
         grace_s: float,
         env: Mapping[str, str] | None = None,
         lease: Lease = LOCAL_LEASE,
+        beside: Sequence[str] = (),
     ) -> None:
-        """`output` gets what the command prints; `record` is rewritten whole at start and end."""
+        """`output` gets what the command prints; `record` is rewritten whole at start and end.
+
+        `beside`: a second command, which ends with the first at the latest; its own end changes nothing.
+        """
         self._record, self._grace_s, self._lease = record, grace_s, lease
         self._heard, self._looked, self._line = time.monotonic(), 0.0, b""
         self._signals: list[int] = []
@@ -142,8 +146,12 @@ class Guard:
             "started_utc": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         self._write(ended=False)
+        self._job = self._start(command, output, env)
+        self._beside = self._start(beside, output, env) if beside else None
+
+    def _start(self, command: Sequence[str], output: Path, env: Mapping[str, str] | None) -> "subprocess.Popen[bytes]":
         with output.open("ab") as file:
-            self._job = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -151,7 +159,7 @@ class Guard:
                 env=env,
                 start_new_session=True,
                 # Safe: this process has one thread.
-                preexec_fn=_die_with_guard if lease.stdin else _die_with_guard_alone,
+                preexec_fn=_die_with_guard if self._lease.stdin else _die_with_guard_alone,
             )
 
     def run(self) -> int:
@@ -266,9 +274,16 @@ def main() -> int:
     parser.add_argument("--record", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--grace-s", type=float, default=60.0)
+    parser.add_argument("--beside", type=json.loads, default=(), help="a second command, as a JSON list")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
-    guard = Guard(arguments.command, record=arguments.record, output=arguments.output, grace_s=arguments.grace_s)
+    guard = Guard(
+        arguments.command,
+        record=arguments.record,
+        output=arguments.output,
+        grace_s=arguments.grace_s,
+        beside=arguments.beside,
+    )
     return guard.run()
 
 

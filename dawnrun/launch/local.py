@@ -1,5 +1,6 @@
 """Runs a job on this machine: one process directly, more through torchrun's elastic agent, each under the guard."""
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from dawnrun.errors import LaunchError
+from dawnrun.launch import beside
 from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow
 from dawnrun.launch.guard import POLL_S
 
@@ -57,7 +59,9 @@ class LocalLauncher:
             output, command = job.logs / "node-0.log", (*torchrun(job), *job.command)
         guard = (
             *(sys.executable, "-m", "dawnrun.launch.guard", "--record", str(job.folder / "node-0.json")),
-            *("--output", str(output), "--grace-s", f"{GRACE_S:g}", "--", *command),
+            *("--output", str(output), "--grace-s", f"{GRACE_S:g}"),
+            *(("--beside", json.dumps(evaluators(job))) if job.with_evaluators else ()),
+            *("--", *command),
         )
         env = worker_environment(threads=site.threads_per_process or 1)
         if processes > 1:
@@ -115,6 +119,14 @@ class LocalLauncher:
         assert self._guard is not None
         with suppress(ProcessLookupError):
             self._guard.send_signal(number)
+
+
+def evaluators(job: Job) -> tuple[str, ...]:
+    """The command that starts a job's evaluators on the devices behind those of the training."""
+    first_device = job.site.world_size // job.site.nodes
+    return beside.command(
+        job.folder, job.logs, first_device=first_device, count=job.site.evaluators, worker=job.command
+    )
 
 
 def torchrun(job: Job) -> tuple[str, ...]:

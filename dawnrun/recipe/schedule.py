@@ -203,6 +203,8 @@ def _epoch_plan(recipe: Recipe, epoch: int, first_step: int, count: _Count, worl
 
 def _validates(validation: Validation, number: int, total_epochs: int) -> bool:
     """Whether validation follows epoch `number`, from 1."""
+    if validation.at_epochs is not None:
+        return number == total_epochs or number in validation.at_epochs
     since_first = number - validation.from_epoch
     return number == total_epochs or (since_first >= 0 and since_first % validation.every_epochs == 0)
 

@@ -110,6 +110,12 @@ class Validation(Part):
         1, description="validate every so many epochs, counted from from_epoch, and after the last"
     )
     from_epoch: Positive = Field(1, description="first epoch, from 1, after which validation is done")
+    at_epochs: tuple[Positive, ...] | None = Field(
+        None, description="validate after these epochs, from 1, and after the last; instead of the two above"
+    )
+    when: Literal["during", "after"] = Field(
+        "during", description="after: weights are stored during the run and validated after its last step"
+    )
     batch_size: Positive = Field(100, description="images per forward pass on one device")
 
 
@@ -216,6 +222,9 @@ class Site(Part):
     device: str = Field("auto", description="auto, cpu, or a name torch.accelerator knows (cuda, xpu, mps, ...)")
     gpu: str | None = Field(None, description="name of the accelerator, for the planner")
     usd_per_node_hour: float | None = Field(None, ge=0, description="price of one machine in USD per hour")
+    evaluators: Natural = Field(
+        0, description="processes that validate beside the training, on devices left over; 0: the training validates"
+    )
     threads_per_process: Positive | None = Field(
         None, description="CPU threads of each process; left out: the machine's cores over its processes"
     )

@@ -1,88 +1,18 @@
 """Folds the events of a run into rows while they go by: superseded steps out, their seconds in."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from dawnrun.errors import ReportError
 from dawnrun.record.checks import PHASE_FIELDS, check_evaluation, check_not_negative, check_rows, check_window, refuse
 from dawnrun.record.events import Event
+from dawnrun.record.folds import AttemptFold, Data, EpochFold, PhaseFold
 from dawnrun.record.progress import Thinned
 from dawnrun.record.rows import EpochRow, PhaseRow, Spent
 from dawnrun.record.spans import Timeline
 
-Data = Mapping[str, Any]
-
 _OWN_COLUMNS = frozenset({"step", "epoch", "num_images", "top1_correct", "top5_correct", "loss"})
 """Fields of a validation that have a column of their own in an EpochRow."""
-
-
-@dataclass(kw_only=True, slots=True)
-class AttemptFold:
-    """One attempt: what it started with, how far it came, how it ended."""
-
-    number: int
-    started: Data = field(default_factory=dict)
-    ends: Sequence[int] = ()
-    steps_done: int = 0
-    validated: set[int] = field(default_factory=set)
-    finished: Data | None = None
-    failure: Data | None = None
-    launch_ended: Data | None = None
-    first_utc: str = ""
-
-    @property
-    def first_step(self) -> int:
-        """Steps done before it started."""
-        return int(self.started.get("first_step", 0))
-
-
-@dataclass(kw_only=True, slots=True)
-class _EpochFold:
-    """One epoch, over all attempts that trained a part of it."""
-
-    planned_steps: int
-    steps: int = 0
-    images: int = 0
-    window_s: float = 0.0
-    loss_sum: float | None = 0.0
-    last: Data = field(default_factory=dict)
-    ended: Spent | None = None
-    evaluation: Data | None = None
-    validated_by: int = 1
-    frozen: Spent | None = None
-    known: Spent | None = None
-
-    def add(self, data: Data) -> None:
-        self.steps += data["step"] - data["first_step"]
-        self.images += data["images"]
-        self.window_s += data["window_s"]
-        if self.loss_sum is not None:
-            self.loss_sum = None if data["loss"] is None else self.loss_sum + data["loss"] * data["images"]
-        self.last = data
-
-
-@dataclass(kw_only=True, slots=True)
-class _PhaseFold:
-    """One phase, over all attempts."""
-
-    started: Data
-    epochs: set[int] = field(default_factory=set)
-    steps: int = 0
-    images: int = 0
-    window_s: float = 0.0
-    input_wait_s: float = 0.0
-    first_step_s: float | None = None
-
-    def add(self, data: Data) -> None:
-        self.epochs.add(data["epoch"])
-        self.steps += data["step"] - data["first_step"]
-        self.images += data["images"]
-        self.window_s += data["window_s"]
-        self.input_wait_s += data["input_wait_s"]
-        if self.first_step_s is None:
-            self.first_step_s = data.get("first_step_s")
 
 
 class Fold:
@@ -100,8 +30,8 @@ class Fold:
         self.failures: list[Data] = []
         self.bad_images: dict[tuple[Any, Any], Data] = {}
         self.said: list[str] = []
-        self._epochs: dict[int, _EpochFold] = {}
-        self._phases: dict[int, _PhaseFold] = {}
+        self._epochs: dict[int, EpochFold] = {}
+        self._phases: dict[int, PhaseFold] = {}
         self._frozen: dict[int, Spent] = {}
 
     def add(self, event: Event) -> None:
@@ -145,6 +75,7 @@ class Fold:
                 attempt.started = event.data
                 attempt.ends = list(accumulate(epoch["steps"] for epoch in event.data["epochs"]))
                 attempt.steps_done = attempt.first_step
+                self._frozen = {step: at for step, at in self._frozen.items() if step <= attempt.first_step}
                 self.steps_done = attempt.first_step
             case "startup" if not self.startup:
                 self.startup = event.data
@@ -186,17 +117,17 @@ class Fold:
         num_steps = attempt.started["epochs"][epoch]["steps"]
         fold = self._epochs.get(epoch)
         if fold is None:
-            fold = self._epochs[epoch] = _EpochFold(planned_steps=num_steps)
+            fold = self._epochs[epoch] = EpochFold(planned_steps=num_steps)
         fold.add(data)
         if step == end:
             fold.ended = self.timeline.spent()
         self._phase(data["phase_index"]).add(data)
         self.progress.add(self.timeline.training_s, epoch + 1 - (end - step) / num_steps, data)
 
-    def _phase(self, phase_index: int) -> _PhaseFold:
+    def _phase(self, phase_index: int) -> PhaseFold:
         fold = self._phases.get(phase_index)
         if fold is None:  # not setdefault: a million windows would make a million folds
-            fold = self._phases[phase_index] = _PhaseFold(started={})
+            fold = self._phases[phase_index] = PhaseFold(started={})
         return fold
 
     def _evaluation(self, attempt: AttemptFold, event: Event) -> None:
@@ -216,15 +147,24 @@ class Fold:
         if not self.attempts:
             return
         attempt = self.attempts[-1]
-        self._frozen.clear()
+        reason = None if attempt.finished is None else attempt.finished["reason"]
+        complete = reason in ("target_reached", "all_epochs")
+        first_step, validated, until = attempt.first_step, attempt.validated, len(attempt.ends)
+        if attempt.is_deferred:
+            if not complete:
+                return  # a later attempt takes up what has no result yet
+            first_step = 0
+            validated = {epoch for epoch, fold in self._epochs.items() if fold.evaluation is not None}
+            if reason == "target_reached":
+                until = max(validated, default=-1) + 1  # what was trained on after the crossing is not validated
         check_rows(
             attempt=attempt.number,
             plan=attempt.started.get("epochs", ()),
-            ends=attempt.ends,
-            first_step=attempt.first_step,
+            ends=attempt.ends[:until],
+            first_step=first_step,
             steps_done=attempt.steps_done,
-            validated=attempt.validated,
-            complete=attempt.finished is not None and attempt.finished["reason"] in ("target_reached", "all_epochs"),
+            validated=validated,
+            complete=complete,
         )
 
     def close(self) -> None:
@@ -242,7 +182,7 @@ class Fold:
         rows = ((epoch, fold) for epoch, fold in sorted(self._epochs.items()) if fold.ended is not None)
         return tuple(self._epoch_row(epoch, fold) for epoch, fold in rows)
 
-    def _epoch_row(self, epoch: int, fold: _EpochFold) -> EpochRow:
+    def _epoch_row(self, epoch: int, fold: EpochFold) -> EpochRow:
         last, found = fold.last, fold.evaluation
         assert fold.ended is not None
         valid = found if found is not None and found["valid"] else None
@@ -273,7 +213,7 @@ class Fold:
         """One row for each phase that was trained in."""
         return tuple(self._phase_row(index, fold) for index, fold in sorted(self._phases.items()) if fold.steps)
 
-    def _phase_row(self, index: int, fold: _PhaseFold) -> PhaseRow:
+    def _phase_row(self, index: int, fold: PhaseFold) -> PhaseRow:
         start = self._phase_start(index)
         return PhaseRow(
             phase_index=index,

@@ -10,7 +10,8 @@ from dawnrun.clock import Rule
 from dawnrun.errors import ReportError, VersionError
 from dawnrun.record import changes, remarks
 from dawnrun.record.events import Event, read_events, utc_now
-from dawnrun.record.fold import AttemptFold, Fold
+from dawnrun.record.fold import Fold
+from dawnrun.record.folds import AttemptFold
 from dawnrun.record.rows import Attempt, Crossing, EpochRow, PhaseRow, ProgressPoint, Spent, Status
 from dawnrun.record.rundir import RunDir
 from dawnrun.record.spans import AttemptTime

@@ -1,8 +1,9 @@
 """Set-up in a fixed order: device, peers, data, model, optimizer, checkpoint; the clock says which is which."""
 
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -14,6 +15,7 @@ from dawnrun.train.aggregate import Aggregated
 from dawnrun.train.average import MovingAverage
 from dawnrun.train.checkpoint import CheckpointStore
 from dawnrun.train.data import find_data
+from dawnrun.train.deferred import Deferred, Evaluators
 from dawnrun.train.entry import Worker
 from dawnrun.train.facts import data_facts, started_facts
 from dawnrun.train.input import open_input
@@ -24,19 +26,15 @@ from dawnrun.train.optim import LossScale, build_optimizer
 from dawnrun.train.precision import DTYPES
 from dawnrun.train.progress import Progress
 from dawnrun.train.restore import check_unchanged, find_checkpoint, precision_of, restore
+from dawnrun.train.snapshots import Snapshots
 from dawnrun.train.step import Stepper, TrainState
+from dawnrun.train.validation import validated_model
 
 
 def build(worker: Worker) -> Training:
     """Everything that train() works with; on a resume the newest complete checkpoint is in it."""
     recipe, peers, startup, device = worker.recipe.value, worker.peers, worker.startup, worker.device
-    journal = Journal(
-        worker.run,
-        worker.attempt,
-        rank=peers.rank,
-        world_size=peers.world_size,
-        t_s=lambda: time.perf_counter() - worker.began,
-    )
+    journal = Journal(worker.run, worker.attempt, rank=peers.rank, t_s=lambda: time.perf_counter() - worker.began)
     clock = Clock(synchronize=_synchronize(device), started=worker.began, on_change=journal.span)
     with clock.span("data_setup"), startup.part("index_s"):
         data = find_data(worker)
@@ -83,6 +81,8 @@ def build(worker: Worker) -> Training:
         peers=peers,
         startup=startup,
         num_classes=len(classes),
+        is_deferred=recipe.validation.when == "after" or worker.site.evaluators > 0,
+        num_evaluators=worker.site.evaluators,
     )
     restore(run, checkpoint)
     if peers.is_first:
@@ -105,8 +105,26 @@ def build(worker: Worker) -> Training:
             resumed_from=None if checkpoint is None else str(checkpoint.path.relative_to(worker.run.path)),
         )
         _remark_on_precision(run, recipe.precision, precision, device)
+        if run.is_deferred:
+            _defer(run, worker, classes)
     clock.change("data_setup")
     return run
+
+
+def _defer(run: Training, worker: Worker, classes: Sequence[str]) -> None:
+    """Have validation done elsewhere or later; what an earlier attempt left without a result is taken up."""
+    weights = validated_model(run.state, run.recipe).state_dict()
+    snapshots = Snapshots(worker.run.snapshots, weights, classes=classes)
+    results = None
+    if run.num_evaluators and run.recipe.validation.when == "during":
+        results = Evaluators(
+            worker.run.attempt_dir(worker.attempt),
+            run.num_evaluators,
+            address=os.environ.get("MASTER_ADDR", "127.0.0.1"),
+            facts={"precision": run.precision},
+        )
+    run.deferred = Deferred(snapshots, results)
+    run.deferred.take_up(up_to_step=run.state.step)
 
 
 def initial_model(worker: Worker, *, num_classes: int) -> torch.nn.Module:

@@ -77,6 +77,30 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+def write_folder(final: Path, files: Mapping[str, object], facts: Mapping[str, Any]) -> Checkpoint:
+    """Write `files` (name: what torch saves) and a manifest of `facts` aside, fsync, rename to `final`.
+
+    An OSError leaves nothing half-made.
+    """
+    aside = final.with_name(f".{final.name}.{os.getpid()}")
+    try:
+        aside.mkdir(parents=True)
+        written = {name: _write(aside / name, value) for name, value in files.items()}
+        manifest = {"format_version": FORMAT_VERSION, "saved_unix_s": time.time(), "files": written, **facts}
+        with (aside / MANIFEST).open("w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=1, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        _sync_folder(aside)
+        shutil.rmtree(final, ignore_errors=True)  # a damaged one of the same step, which a resume went around
+        aside.rename(final)
+        _sync_folder(final.parent)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return _describe(final, manifest)
+
+
 class CheckpointStore:
     """The checkpoints of one run; `save` is called by rank 0 alone."""
 
@@ -86,34 +110,11 @@ class CheckpointStore:
 
     def save(self, state: TrainState, *, epoch: int, why: Sequence[str], extra: Mapping[str, Any]) -> Checkpoint:
         """Write aside, fsync, rename. An OSError leaves the earlier checkpoints alone and nothing half-made."""
-        final = self.folder / f"step-{state.step:08d}"
-        aside = self.folder / f".{final.name}.{os.getpid()}"
-        try:
-            aside.mkdir(parents=True)
-            files = {MODEL: _write(aside / MODEL, state.bare.state_dict()), STATE: _write(aside / STATE, _rest(state))}
-            manifest = {
-                "format_version": FORMAT_VERSION,
-                "step": state.step,
-                "epoch": epoch,
-                "why": list(why),
-                "saved_unix_s": time.time(),
-                "classes": list(self._classes),
-                "files": files,
-                **extra,
-            }
-            with (aside / MANIFEST).open("w", encoding="utf-8") as file:
-                json.dump(manifest, file, indent=1, allow_nan=False)
-                file.flush()
-                os.fsync(file.fileno())
-            _sync_folder(aside)
-            shutil.rmtree(final, ignore_errors=True)  # a damaged one of the same step, which a resume went around
-            aside.rename(final)
-            _sync_folder(self.folder)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
+        facts = {"step": state.step, "epoch": epoch, "why": list(why), "classes": list(self._classes), **extra}
+        files = {MODEL: state.bare.state_dict(), STATE: _rest(state)}
+        saved = write_folder(self.folder / f"step-{state.step:08d}", files, facts)
         self._drop_old()
-        return _describe(final, manifest)
+        return saved
 
     def complete(self) -> list[Checkpoint]:
         """Every checkpoint with a manifest, oldest first; their files are not read."""
@@ -237,7 +238,11 @@ def load_model(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
 def load_weights(checkpoint: Checkpoint, state: TrainState) -> None:
     """Put in all that validation may look at: the model, and its average where the recipe keeps one."""
     load_model(checkpoint, state.bare)
-    if state.average is not None:
+    if state.average is None:
+        return
+    if STATE not in checkpoint.manifest["files"]:  # a snapshot: the weights that were to be validated, alone
+        load_model(checkpoint, state.average.model)
+    else:
         _load_average(checkpoint, state, torch.load(checkpoint.path / STATE, weights_only=True, map_location="cpu"))
 
 

@@ -40,15 +40,15 @@ def attempt_file(run: RunDir, attempt: int, name: str) -> Path:
     return own if own.exists() else run.path / name
 
 
-def choose_device(asked: str) -> torch.device:
-    """The device of this process: LOCAL_RANK counts devices of one kind on a machine."""
+def choose_device(asked: str, index: int | None = None) -> torch.device:
+    """The device of this process; `index` counts devices of one kind on a machine, left out: LOCAL_RANK does."""
     if asked == "auto":
         found = torch.accelerator.current_accelerator(check_available=True)
         asked = found.type if found else "cpu"
     if asked == "cpu":
         return torch.device("cpu")
     found = torch.accelerator.current_accelerator(check_available=True)
-    index = int(os.environ.get("LOCAL_RANK", "0"))
+    index = int(os.environ.get("LOCAL_RANK", "0")) if index is None else index
     if found is None or found.type != asked or index >= torch.accelerator.device_count():
         there = f"{torch.accelerator.device_count()} x {found.type}" if found else "only the CPU"
         raise LaunchError(f"device {asked}, number {index} of this machine, is not there: torch finds {there}")
@@ -58,12 +58,9 @@ def choose_device(asked: str) -> torch.device:
 
 def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worker:
     """Read what this attempt is to do, take the device, join the others."""
-    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
-    site = read(attempt_file(run, attempt, "site.yaml"), Site).value
+    recipe, site = _asked_for(run, attempt)
     device = choose_device(site.device)
-    torch.set_num_threads(threads_of(site))
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.value.compute.tf32
-    torch.backends.cudnn.benchmark = recipe.value.compute.cudnn_benchmark
+    _set_up(recipe.value, site)
     with startup.part("process_group_s"):
         peers = connect(device, site.comm_timeout_s)
     return Worker(
@@ -78,7 +75,35 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
     )
 
 
+def enter_beside(run: RunDir, attempt: int, *, began: float, device_index: int) -> Worker:
+    """The same for a process that belongs to the run, not to the training: an evaluator."""
+    recipe, site = _asked_for(run, attempt)
+    _set_up(recipe.value, site)
+    return Worker(
+        run=run,
+        attempt=attempt,
+        began=began,
+        recipe=recipe,
+        site=site,
+        device=choose_device(site.device, device_index),
+        peers=Peers(),
+        startup=Startup(0.0),
+    )
+
+
+def _asked_for(run: RunDir, attempt: int) -> tuple[Document[Recipe], Site]:
+    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
+    return recipe, read(attempt_file(run, attempt, "site.yaml"), Site).value
+
+
+def _set_up(recipe: Recipe, site: Site) -> None:
+    """Settings of torch that hold for the whole process."""
+    torch.set_num_threads(threads_of(site))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.compute.tf32
+    torch.backends.cudnn.benchmark = recipe.compute.cudnn_benchmark
+
+
 def threads_of(site: Site) -> int:
-    """CPU threads of a process: the site's, or this machine's cores over its processes."""
+    """CPU threads of a process: the site's, or this machine's cores over its processes, evaluators among them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return site.threads_per_process or max(1, cores // max(1, site.world_size // site.nodes))
+    return site.threads_per_process or max(1, cores // max(1, site.world_size // site.nodes + site.evaluators))

@@ -1,6 +1,6 @@
 """What this process writes into the event log: rank 0 everything, the others only what they alone can know."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from dawnrun.clock import SpanKind
@@ -17,9 +17,9 @@ from dawnrun.train.evaluate import EvalResult
 class Journal:
     """The event log as the trainer sees it. Ranks other than 0 open a file of their own when they first need it."""
 
-    def __init__(self, run: RunDir, attempt: int, *, rank: int, world_size: int, t_s: Callable[[], float]) -> None:
+    def __init__(self, run: RunDir, attempt: int, *, rank: int, t_s: Callable[[], float]) -> None:
         """`t_s`: seconds since this process entered the trainer."""
-        self._run, self._attempt, self._rank, self._world_size, self._t_s = run, attempt, rank, world_size, t_s
+        self._run, self._attempt, self._rank, self._t_s = run, attempt, rank, t_s
         self._log: EventLog | None = None
         self._heartbeat: Heartbeat | None = None
         self._phase_index: int | None = None
@@ -60,6 +60,7 @@ class Journal:
         epoch: int,
         num_classes: int,
         batch_size: int,
+        num_processes: int,
         weights: str,
     ) -> None:
         """A validation's counts, how its images were seen, and whose weights: `model`, or `average`."""
@@ -69,14 +70,14 @@ class Journal:
             epoch=epoch,
             num_classes=num_classes,
             batch_size=batch_size,
-            num_processes=self._world_size,
+            num_processes=num_processes,
             weights=weights,
             **view.model_dump(),
             **asdict(result),
         )
 
-    def saved(self, checkpoint: Checkpoint, save_s: float) -> None:
-        """A checkpoint is complete."""
+    def saved(self, checkpoint: Checkpoint, save_s: float, *, why: Sequence[str] | None = None) -> None:
+        """A checkpoint is complete; `why` where that is known only now."""
         self.write(
             "checkpoint.saved",
             step=checkpoint.step,
@@ -85,7 +86,7 @@ class Journal:
             bytes=checkpoint.num_bytes,
             save_s=save_s,
             sha256=checkpoint.manifest["files"]["model.pt"]["sha256"],
-            why=list(checkpoint.why),
+            why=list(checkpoint.why if why is None else why),
         )
 
     def save_failed(self, error: OSError, *, step: int, epoch: int, num_bytes: int) -> None:

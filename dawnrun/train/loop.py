@@ -7,21 +7,19 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from torch import nn
-
 from dawnrun.clock import Clock
 from dawnrun.errors import DataError, NonFiniteLossError
 from dawnrun.recipe.schedule import Schedule, StepPlan
 from dawnrun.recipe.schema import Recipe
 from dawnrun.train.checkpoint import CheckpointStore
-from dawnrun.train.evaluate import EvalResult, evaluate
+from dawnrun.train.deferred import Deferred
 from dawnrun.train.input import Batch, InputPipeline
 from dawnrun.train.journal import Journal
-from dawnrun.train.model import RunningStatistics
 from dawnrun.train.peers import Peers
 from dawnrun.train.progress import Progress, Window
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
+from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest
 
 
 class FinishReason(StrEnum):
@@ -34,7 +32,10 @@ class FinishReason(StrEnum):
 
 @dataclass(kw_only=True, slots=True)
 class Training:
-    """Everything the loop works with, built by build.py. `reached`: a validation of this run met the target."""
+    """Everything the loop works with, built by build.py. `reached`: a validation of this run met the target.
+
+    `is_deferred`: the training does not stop to validate; rank 0 then keeps `deferred`.
+    """
 
     recipe: Recipe
     schedule: Schedule
@@ -50,6 +51,9 @@ class Training:
     peers: Peers
     startup: Startup
     num_classes: int
+    is_deferred: bool = False
+    num_evaluators: int = 0
+    deferred: Deferred | None = None
     reached: bool = False
     unsaved: set[str] = field(default_factory=set)
 
@@ -65,7 +69,10 @@ def train(run: Training) -> FinishReason:
         run.progress.add(run.stepper.loss, plan)
         if not (run.progress.due(plan) or _saves_by_steps(run, plan)):
             continue
+        collect(run)
         window = _flush(run, plan)
+        if window.reached and run.recipe.target.stop:
+            return _stop_late(run, plan)
         if plan.ends_epoch:
             _finish_epoch(run, plan, stopping=window.stop_asked)
         elif window.stop_asked or _saves_by_steps(run, plan):
@@ -75,7 +82,15 @@ def train(run: Training) -> FinishReason:
         if window.stop_asked and plan.step + 1 < run.schedule.total_steps:
             return FinishReason.PREEMPTED
         run.progress.start(run.state.step)
+    validate_the_rest(run)
     return FinishReason.ALL_EPOCHS
+
+
+def _stop_late(run: Training, plan: StepPlan) -> FinishReason:
+    """An evaluator's result has reached the target: the steps made meanwhile are kept, and nothing more is validated."""
+    run.reached = True
+    _save(run, plan, ["last"])
+    return FinishReason.TARGET_REACHED
 
 
 def _first_batch(run: Training) -> Iterator[Batch]:
@@ -118,63 +133,12 @@ def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
     epoch = plan.epoch + 1
     is_last = plan.step + 1 == run.schedule.total_steps
     why = ["signal"] * stopping + ["last"] * is_last
-    if run.schedule.epochs()[plan.epoch].validates:
-        freeze(run.state, run.peers)
-        run.journal.write("snapshot.taken", step=run.state.step, epoch=plan.epoch)
-        with run.clock.span("validation"):
-            result = validate(run, plan)
-            had_reached = run.reached
-            run.reached = run.reached or meets_target(run.recipe, result, run.num_classes)
-        if run.reached and not had_reached:
-            why.append("target")
+    if run.schedule.epochs()[plan.epoch].validates and validate_epoch(run, plan):
+        why.append("target")
     if epoch % run.recipe.checkpoint.every_epochs == 0:
         why.append("epoch")
     if why or _saves_by_steps(run, plan):
         _save(run, plan, why or ["steps"])
-
-
-def freeze(state: TrainState, peers: Peers) -> None:
-    """Average BatchNorm's statistics over processes, in place: what is validated and saved is what trains on."""
-    for statistics in [state.statistics, *([RunningStatistics(state.average.model)] if state.average else [])]:
-        peers.average_(statistics.buffers())
-        statistics.set_steps(state.step)
-
-
-def validated_model(state: TrainState, recipe: Recipe) -> nn.Module:
-    """The weights that are trained, or their average where the recipe validates that."""
-    if state.average is not None and recipe.average is not None and recipe.average.validate_average:
-        return state.average.model
-    return state.bare
-
-
-def validate(run: Training, plan: StepPlan) -> EvalResult:
-    """Validate the state as it is and write the facts."""
-    view = run.recipe.phases[plan.phase_index].validation.resolved(plan.image_size)
-    assert view.image_size is not None
-    batches = run.batches.validation(view, view.image_size)
-    model = validated_model(run.state, run.recipe)
-    result = evaluate(model, batches, run.stepper, run.peers, flip_average=view.flip_average)
-    run.journal.evaluation(
-        result,
-        view,
-        step=run.state.step,
-        epoch=plan.epoch,
-        num_classes=run.num_classes,
-        batch_size=run.recipe.validation.batch_size,
-        weights="model" if model is run.state.bare else "average",
-    )
-    return result
-
-
-def meets_target(recipe: Recipe, result: EvalResult, num_classes: int) -> bool:
-    """Whether every accuracy that the target names holds, on unrounded values; top-5 of five classes says nothing."""
-    target = recipe.target
-    if not result.valid or (target.top5 is None and target.top1 is None):
-        return False
-    if target.top5 is not None and num_classes <= 5:
-        return False
-    top1, top5 = (100 * count / result.num_images for count in (result.top1_correct, result.top5_correct))
-    return (target.top5 is None or top5 >= target.top5) and (target.top1 is None or top1 >= target.top1)
 
 
 def _save(run: Training, plan: StepPlan, why: list[str]) -> None:

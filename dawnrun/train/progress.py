@@ -19,6 +19,7 @@ class Window:
 
     fields: dict[str, Json]
     stop_asked: bool
+    reached: bool
     diverged: bool
     bad_images: int
 
@@ -46,6 +47,7 @@ class Progress:
         self._skipped_before = 0.0
         self._phase_index: int | None = None
         self.stop_asked = False
+        self.reached = False
         self.start(0)
 
     def start(self, step: int) -> None:
@@ -77,9 +79,10 @@ class Progress:
                 (self._longest >= self._limit).to(self._loss_sum.dtype),
                 self._loss_sum.new_full((), float(self.stop_asked)),
                 self._loss_sum.new_full((), float(bad_images)),
+                self._loss_sum.new_full((), float(self.reached)),
             ]
         )
-        loss_sum, nonfinite, diverged, stop, bad = self._peers.sum_(local).tolist()
+        loss_sum, nonfinite, diverged, stop, bad, reached = self._peers.sum_(local).tolist()
         steps, world_size = state.step - self._first_step, self._peers.world_size
         finite = steps * world_size - nonfinite
         window_s = self._now() - self._began
@@ -107,7 +110,9 @@ class Progress:
         self._nonfinite.zero_()
         self._longest.zero_()
         self.start(state.step)
-        return Window(fields=fields, stop_asked=stop > 0, diverged=diverged > 0, bad_images=round(bad))
+        return Window(
+            fields=fields, stop_asked=stop > 0, reached=reached > 0, diverged=diverged > 0, bad_images=round(bad)
+        )
 
     def resume(self, state: TrainState) -> None:
         """Begin counting after a checkpoint was loaded."""

@@ -13,9 +13,9 @@ from dawnrun.train.data import find_data
 from dawnrun.train.entry import enter
 from dawnrun.train.evaluate import evaluate
 from dawnrun.train.input import open_input
-from dawnrun.train.loop import validated_model
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper
+from dawnrun.train.validation import validated_model
 
 
 def _seen_at(recipe: Recipe, phase: Phase, own: View, image_size: int) -> tuple[Recipe, View]:

@@ -12,7 +12,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from dawnrun.errors import DawnrunError, ExitCode, TrainError
 from dawnrun.record.events import Json
@@ -27,6 +27,8 @@ def main(*, began: float) -> None:
     parser = argparse.ArgumentParser(prog="python -m dawnrun.train")
     parser.add_argument("run", type=Path)
     parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--evaluator", type=int, metavar="NUMBER")
+    parser.add_argument("--device-index", type=int, default=0)
     parser.add_argument("--validate", type=Path, metavar="CHECKPOINT")
     parser.add_argument("--image-size", type=int)
     parser.add_argument("--output", type=Path)
@@ -34,7 +36,9 @@ def main(*, began: float) -> None:
     run, rank = RunDir(arguments.run), int(os.environ.get("RANK", "0"))
     _die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # under a scheduler the agent ignores it, and so would its children
-    _redirect(run, arguments.attempt, rank)
+    if arguments.evaluator is not None:
+        _evaluate_beside(run, arguments.attempt, arguments.evaluator, arguments.device_index, began)
+    _redirect(run, arguments.attempt, f"rank-{rank:03d}")
     built: list[Training] = []
     try:
         if arguments.validate:
@@ -70,16 +74,35 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)  # 1: PR_SET_PDEATHSIG
 
 
-def _redirect(run: RunDir, attempt: int, rank: int) -> None:
+def _evaluate_beside(run: RunDir, attempt: int, number: int, device_index: int, began: float) -> NoReturn:
+    """Be an evaluator to its end. Its failure is not the run's: the log says what it was, and it is started once more."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the training decides when there is nothing left to validate
+    _redirect(run, attempt, f"evaluator-{number:03d}")
+    code = 1
+    try:
+        from dawnrun.train.evaluator import evaluate_snapshots
+
+        evaluate_snapshots(run, attempt, number, device_index=device_index, began=began)
+        code = 0
+    except DawnrunError as error:
+        print(error, file=sys.stderr)
+    except Exception as error:  # noqa: BLE001  whatever ends it has to be told
+        traceback.print_exception(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _redirect(run: RunDir, attempt: int, name: str) -> None:
     """All output of this process goes into its own log file; says that it has started."""
-    path = run.logs / str(attempt) / f"rank-{rank:03d}.log"
+    path = run.logs / str(attempt) / f"{name}.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.close(handle)
     faulthandler.enable()
-    (run.attempt_dir(attempt) / f"rank-{rank:03d}.started").touch()
+    (run.attempt_dir(attempt) / f"{name}.started").touch()
 
 
 def _train(run: RunDir, attempt: int, began: float, built: list["Training"]) -> ExitCode:
