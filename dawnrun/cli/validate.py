@@ -85,8 +85,11 @@ def measure(checkpoint: Path, recipe: Recipe, site: Site, *, image_size: int | N
 
 
 def find_checkpoint(path: Path) -> tuple[RunDir, Path]:
-    """The run and the checkpoint that a path means: a run directory, or a checkpoint inside one. Raises UsageError."""
-    if path.parent.name == "checkpoints" and (path.parent.parent / "resolved.yaml").is_file():
+    """The run and the checkpoint that a path means: a run directory, or one inside it. Raises UsageError.
+
+    The snapshot of a crossing is one that lacks what a resume needs.
+    """
+    if path.parent.name in ("checkpoints", "snapshots") and (path.parent.parent / "resolved.yaml").is_file():
         if not path.is_dir():
             raise UsageError(f"{path}: no such checkpoint")
         return RunDir.open(path.parent.parent), path

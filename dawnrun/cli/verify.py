@@ -132,9 +132,6 @@ def _accuracy(
     checkpoint = checks.checkpoint_of(run, summary, row)
     if checkpoint is None:
         return Finding(name=name, verdict="not checked", text=f"no checkpoint of step {row.step} is here")
-    if checks.averaged(summary, row):
-        said = "the run validated an average of its weights; a checkpoint is validated as trained"
-        return Finding(name=name, verdict="not checked", text=said)
     if validation is None or validation.verdict != "confirmed":
         return Finding(name=name, verdict="not checked", text="the validation images of the run are not here")
     from dawnrun.cli.validate import measure

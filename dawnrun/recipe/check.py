@@ -65,6 +65,10 @@ def _findings(recipe: Recipe) -> Iterator[_Finding]:
     if recipe.validation.from_epoch > recipe.total_epochs:
         message = f"{recipe.validation.from_epoch} is beyond the last epoch, {recipe.total_epochs}"
         yield _Finding(Problem(key="validation.from_epoch", message=message), epochs)
+    beyond = [epoch for epoch in recipe.validation.at_epochs or () if epoch > recipe.total_epochs]
+    if beyond:
+        message = f"{beyond[0]} is beyond the last epoch, {recipe.total_epochs}"
+        yield _Finding(Problem(key="validation.at_epochs", message=message), epochs)
     if recipe.target.top5 is not None and (recipe.model.num_classes or 6) <= 5:
         message = "with five classes or fewer every answer is among the top 5; ask for top1"
         yield _Finding(Problem(key="target.top5", message=message), ("model.num_classes",))

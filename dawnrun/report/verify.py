@@ -87,7 +87,8 @@ def check_sealed(run: RunDir) -> Finding:
     except ReportError as error:
         there = run.seal_json.exists()
         return Finding(name="seal", verdict="contradicts" if there else "not checked", text=str(error))
-    absent = [line for line in differences if line.startswith("checkpoints/") and line.endswith(": missing")]
+    weights = ("checkpoints/", "snapshots/")
+    absent = [line for line in differences if line.startswith(weights) and line.endswith(": missing")]
     changed = [line for line in differences if line not in absent]
     if changed:
         return Finding(name="seal", verdict="contradicts", text="; ".join(changed))
@@ -221,12 +222,6 @@ def validated_row(summary: RunSummary) -> EpochRow | None:
     if crossing is None:
         return words.final(summary)
     return next(row for row in summary.epochs if row.epoch == crossing.epoch)
-
-
-def averaged(summary: RunSummary, row: EpochRow) -> bool:
-    """Whether the validation was of other weights than those trained, which `dawnrun validate` takes."""
-    average = summary.recipe.get("average") or {}
-    return bool(average.get("validate_average")) or row.validation.get("weights", "model") != "model"
 
 
 def checkpoint_of(run: RunDir, summary: RunSummary, row: EpochRow) -> Path | None:

@@ -177,7 +177,8 @@ def view_text(row: EpochRow) -> str:
     flip = ", mean of image and mirror image" if validation.get("flip_average") else ""
     images = text.plural(row.num_val_images or 0, "image")
     processes = validation.get("num_processes") or 1
-    by = f"{processes} process{'' if processes == 1 else 'es'}"
+    who = "evaluator" if validation.get("by") == "evaluators" else "process"
+    by = text.plural(processes, who, "processes" if who == "process" else "evaluators")
     invalid = "; INVALID: outputs not finite" if validation.get("valid") is False else ""
     return plain(f"{shape} of {validation.get('resize_px')} px{flip}; {images}, {by}{invalid}")
 

@@ -62,8 +62,9 @@ class Journal:
         batch_size: int,
         num_processes: int,
         weights: str,
+        by: str,
     ) -> None:
-        """A validation's counts, how its images were seen, and whose weights: `model`, or `average`."""
+        """A validation's counts, how its images were seen, whose weights (`model`, or `average`), and who validated."""
         self.write(
             "eval.finished",
             step=step,
@@ -72,6 +73,7 @@ class Journal:
             batch_size=batch_size,
             num_processes=num_processes,
             weights=weights,
+            by=by,
             **view.model_dump(),
             **asdict(result),
         )

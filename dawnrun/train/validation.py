@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from torch import nn
 
@@ -78,10 +78,10 @@ def _validate_now(run: "Training", model: nn.Module, *, step: int, epoch: int) -
     view, image_size = view_of(run.recipe, epoch)
     batches = run.batches.validation(view, image_size)
     result = evaluate(model, batches, run.stepper, run.peers, flip_average=view.flip_average)
-    return _note(run, result, step=step, epoch=epoch, num_processes=run.peers.world_size)
+    return _note(run, result, step=step, epoch=epoch, by="training")
 
 
-def _note(run: "Training", result: EvalResult, *, step: int, epoch: int, num_processes: int) -> bool:
+def _note(run: "Training", result: EvalResult, *, step: int, epoch: int, by: Literal["training", "evaluators"]) -> bool:
     """Write a result into the log; whether it is the first to reach the target."""
     run.journal.evaluation(
         result,
@@ -90,7 +90,8 @@ def _note(run: "Training", result: EvalResult, *, step: int, epoch: int, num_pro
         epoch=epoch,
         num_classes=run.num_classes,
         batch_size=run.recipe.validation.batch_size,
-        num_processes=num_processes,
+        num_processes=run.peers.world_size if by == "training" else run.num_evaluators,
+        by=by,
         weights=str(snapshot_facts(run)["weights"]),
     )
     first = not run.reached and meets_target(run.recipe, result, run.num_classes)
@@ -106,7 +107,7 @@ def collect(run: "Training") -> None:
     for snapshot, result, bad_images in run.deferred.arrived():
         for image in bad_images:
             run.journal.bad_image(image)
-        first = _note(run, result, step=snapshot.step, epoch=snapshot.epoch, num_processes=run.num_evaluators)
+        first = _note(run, result, step=snapshot.step, epoch=snapshot.epoch, by="evaluators")
         _settle(run, snapshot, crosses=first)
     run.progress.reached = run.reached
     if run.deferred.lost and not was_lost:

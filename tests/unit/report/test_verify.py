@@ -152,12 +152,3 @@ def test_a_checkpoint_outside_the_run_is_not_taken(run, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     astray = replace(summary, checkpoints=({"step": row.step, "path": "../elsewhere"},))
     assert verify.checkpoint_of(run, astray, row) is None
-
-
-def test_an_average_of_the_weights_is_not_what_a_checkpoint_is_validated_with(run):
-    summary = summarize(run)
-    row = verify.validated_row(summary)
-    assert not verify.averaged(summary, row)
-    for average, expected in ((None, False), ({"validate_average": False}, False), ({"validate_average": True}, True)):
-        assert verify.averaged(replace(summary, recipe={**summary.recipe, "average": average}), row) is expected
-    assert verify.averaged(summary, replace(row, validation={"weights": "average"}))
