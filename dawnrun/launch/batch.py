@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dawnrun.errors import DawnrunError, LaunchError
 from dawnrun.launch.network import interfaces, is_loopback, resolve
-from dawnrun.launch.node import Order
+from dawnrun.launch.order import Order
 from dawnrun.recipe.hosts import expand
 from dawnrun.record.rundir import RunDir
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ruamel.yaml import YAML
 from dawnrun.errors import LaunchError
 from dawnrun.launch.base import Job, LaunchPlan
 from dawnrun.launch.local import GRACE_S
-from dawnrun.launch.node import Order
+from dawnrun.launch.order import Order
 from dawnrun.recipe.launchers import Kubernetes
 
 PORT = 29_400
@@ -30,25 +31,10 @@ def object_name(run: str) -> str:
 
 def order_of(job: Job, files: Mapping[str, str]) -> Order:
     """Every pod's order. `files`: what pod 0 puts into the run directory, relative to it."""
-    site, name = job.site, object_name(job.folder.parent.parent.name)
-    return Order(
-        rank=0,
-        nodes=site.nodes,
-        processes=site.world_size // site.nodes,
-        rendezvous=f"{name}-{job.folder.name}",
-        address=f"{name}-0.{name}",
-        port=PORT,
-        folder=str(job.folder),
-        logs=str(job.logs),
-        command=job.command,
-        device=site.device,
-        grace_s=GRACE_S,
-        threads=site.threads_per_process,
-        interface=site.interface,
-        engine=site.engine,
-        env=dict(site.env),
-        files=dict(files),
-    )
+    name = object_name(job.folder.parent.parent.name)
+    rendezvous = f"{name}-{job.folder.name}"
+    order = Order.of(job, rendezvous=rendezvous, address=f"{name}-0.{name}", port=PORT, grace_s=GRACE_S)
+    return replace(order, files=dict(files))
 
 
 def objects(job: Job, files: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -15,15 +15,16 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from dawnrun.launch.devices import available_cores
 from dawnrun.launch.facts import node_facts, versions
 from dawnrun.launch.guard import POLL_S, Guard, Lease
 from dawnrun.launch.local import clean_environment, worker_environment
 from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, own_address, reach, resolve
+from dawnrun.launch.order import Order
 
 MARK = "@dawnrun "
 BEAT_S = 1.0
@@ -32,41 +33,6 @@ HOLD_S = 10.0
 JOIN_S = 120
 """Time for all agents to meet; their start may be a slow import from a shared disk."""
 EXIT_PREEMPTED = 75
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
-    """One node's part of a job. `address` and `port`: where the agents meet, on node 0; a name is looked up here.
-
-    `versions`: what this node must have, where nobody asked before. `files`: texts of the run directory, relative to it, that node 0 writes where nobody could do it before.
-    """
-
-    rank: int
-    nodes: int
-    processes: int
-    rendezvous: str
-    address: str
-    port: int
-    folder: str
-    logs: str
-    command: tuple[str, ...]
-    device: str
-    grace_s: float
-    threads: int | None = None
-    interface: str | None = None
-    engine: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    def text(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def read(cls, fields: Mapping[str, Any]) -> Self:
-        """From what `text` wrote."""
-        return cls(**{**fields, "command": tuple(fields["command"]), "engine": tuple(fields["engine"])})
 
 
 def where(order: Order) -> tuple[str, str, str]:

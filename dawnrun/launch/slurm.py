@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,7 +18,8 @@ from dawnrun.errors import LaunchError
 from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow
 from dawnrun.launch.batch import meet
 from dawnrun.launch.facts import versions
-from dawnrun.launch.node import EXIT_PREEMPTED, Order
+from dawnrun.launch.node import EXIT_PREEMPTED
+from dawnrun.launch.order import Order
 from dawnrun.launch.outcome import read_node
 from dawnrun.launch.queue import ASK_LIMIT_S, job_status
 from dawnrun.recipe.launchers import Slurm
@@ -30,25 +32,8 @@ ASK_EVERY_S = 2.0
 
 def order_of(job: Job) -> Order:
     """The order of every node, its rendezvous still open."""
-    site = job.site
-    return Order(
-        rank=0,
-        nodes=site.nodes,
-        processes=site.world_size // site.nodes,
-        rendezvous=job.folder.parent.parent.name,
-        address="",
-        port=0,
-        folder=str(job.folder),
-        logs=str(job.logs),
-        command=job.command,
-        device=site.device,
-        grace_s=GRACE_S,
-        threads=site.threads_per_process,
-        interface=site.interface,
-        engine=site.engine,
-        env=dict(site.env),
-        versions=versions(),
-    )
+    order = Order.of(job, rendezvous=job.folder.parent.parent.name, grace_s=GRACE_S)
+    return replace(order, versions=versions())
 
 
 def script(job: Job) -> str:

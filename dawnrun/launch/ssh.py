@@ -15,7 +15,8 @@ from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow
 from dawnrun.launch.facts import versions
 from dawnrun.launch.guard import CUT_GRACE_S
 from dawnrun.launch.local import GRACE_S
-from dawnrun.launch.node import BEAT_S, EXIT_PREEMPTED, HOLD_S, Order
+from dawnrun.launch.node import BEAT_S, EXIT_PREEMPTED, HOLD_S
+from dawnrun.launch.order import Order
 from dawnrun.launch.outcome import read_node
 from dawnrun.launch.preflight import Facts, Finding, judge, rendezvous_address, table
 from dawnrun.launch.remote import Connection, ssh_command
@@ -29,29 +30,12 @@ END_S = 1.0
 
 def orders(job: Job) -> list[Order]:
     """Each node's part. Host and port of the rendezvous are a guess until node 0 has been asked."""
-    site, ssh = job.site, job.site.launcher.ssh
+    ssh = job.site.launcher.ssh
     assert ssh is not None
     rendezvous = f"{job.folder.parent.parent.name}-{job.folder.name}"
-    return [
-        Order(
-            rank=rank,
-            nodes=site.nodes,
-            processes=site.world_size // site.nodes,
-            rendezvous=rendezvous,
-            address=ssh.host_names()[0].rpartition("@")[2],
-            port=20_000 + sum(rendezvous.encode()) % 12_000,
-            folder=str(job.folder),
-            logs=str(job.logs),
-            command=job.command,
-            device=site.device,
-            grace_s=GRACE_S,
-            threads=site.threads_per_process,
-            interface=site.interface,
-            engine=site.engine,
-            env=dict(site.env),
-        )
-        for rank in range(site.nodes)
-    ]
+    address, port = ssh.host_names()[0].rpartition("@")[2], 20_000 + sum(rendezvous.encode()) % 12_000
+    first = Order.of(job, rendezvous=rendezvous, address=address, port=port, grace_s=GRACE_S)
+    return [replace(first, rank=rank) for rank in range(job.site.nodes)]
 
 
 class SshLauncher:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from testbed_hosts import Hosts, why_not
-from testbed_place import Place
+from testbed_place import REAL, Place, Undisturbed
 from testbed_slurm import Slurm
 from testbed_slurm import why_not as why_no_slurm
 from worker_runs import tiny_data
@@ -52,3 +52,17 @@ def slurm(cluster: Slurm, place: Place) -> Iterator[Slurm]:
     place.env |= cluster.env
     yield cluster
     cluster.clear()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(hosts: Hosts, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """The real trainer over ssh from its start to its end: what every disturbed run has to end with."""
+    hosts.boot()
+    place = Place(tmp_path_factory.mktemp("undisturbed"), hosts)
+    try:
+        place.site(data_root=str(tiny))
+        code, text = place.run(*REAL, fake=False)
+        assert code == 0, text
+        return Undisturbed(place.run_dir)
+    finally:
+        place.close()

@@ -64,9 +64,7 @@ def test_preempted_and_requeued(place, slurm):
     process = train(place, "endless")
     running(place)
     job = job_of(place)
-    urgent = slurm.ask(
-        "sbatch", "--parsable", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 2"
-    )
+    urgent = slurm.preempt()
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 75, text
     assert f"job {job} is back in the queue" in text, f"{slurm.state(job)}: {text[-600:]}"

@@ -1,28 +1,17 @@
-"""The real trainer over two hosts: to its end, and through the loss of a host with the same weights."""
+"""The real trainer over two hosts by ssh: to its end, and through the loss of a host with the same weights."""
 
 import signal
 
 import pytest
-import torch
-from cli_runs import sets, steps_done, wait_for
-from worker_runs import newest_weights
-
-# 60 images in batches of 10: 6 steps an epoch, 2 epochs.
-SHORT = ("phases[0].global_batch_size=10", "phases[0].per_device_batch_size=5", "checkpoint.every_steps=2")
-TRAIN = ("train", "--config", "tiny.yaml", "--site", "site.yaml", *sets(SHORT))
+from cli_runs import steps_done, wait_for
+from testbed_place import REAL
 
 
 @pytest.mark.timeout(240)
-def test_a_host_lost_and_resumed(place, tiny):
+def test_a_host_lost_and_resumed(place, tiny, undisturbed):
     """The undisturbed run and the one that lost a host after a checkpoint end with the same weights."""
     place.site(data_root=str(tiny))
-    code, text = place.run(*TRAIN, fake=False)
-    assert code == 0, text
-    straight = place.run_dir
-    expected = newest_weights(straight)
-    straight.path.rename(place.folder / "straight")
-
-    process = place.start(*TRAIN, fake=False)
+    process = place.start(*REAL, fake=False)
     run = wait_for(lambda: next((place.folder / "runs").glob("tiny-*"), None), what="the run")
     wait_for(lambda: steps_done(run, 1) >= 3, what="step 3")
     place.hosts.kill(2)
@@ -34,8 +23,7 @@ def test_a_host_lost_and_resumed(place, tiny):
     place.hosts.boot()
     code, text = place.run("resume", str(run), fake=False)
     assert code == 0, text
-    ours = newest_weights(place.run_dir)
-    assert not [name for name, value in expected.items() if not torch.equal(ours[name], value)]
+    assert undisturbed.differences(place.run_dir) == []
 
 
 @pytest.mark.slow
@@ -43,7 +31,7 @@ def test_a_host_lost_and_resumed(place, tiny):
 def test_stopped_and_resumed(place, tiny):
     """A termination signal: all ranks save at one step; resume goes on from it."""
     place.site(data_root=str(tiny))
-    process = place.start(*TRAIN, "--set", "phases[0].epochs=40", fake=False)
+    process = place.start(*REAL, "--set", "phases[0].epochs=40", fake=False)
     run = wait_for(lambda: next((place.folder / "runs").glob("tiny-*"), None), what="the run")
     wait_for(lambda: steps_done(run, 1) >= 3, what="step 3")
     process.send_signal(signal.SIGTERM)

@@ -8,15 +8,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from cli_runs import wait_for
+import torch
+from cli_runs import sets, wait_for
 from ruamel.yaml import YAML
 from testbed_hosts import Hosts
-from worker_runs import TINY
+from worker_runs import TINY, newest_weights
 
 from dawnrun.record.rundir import RunDir
 
 TESTS = Path(__file__).parents[1]
 PATHS = f"{TESTS.parent}{os.pathsep}{TESTS}"
+# 60 images in batches of 10: 6 steps an epoch.
+SHORT = ("phases[0].global_batch_size=10", "phases[0].per_device_batch_size=5", "checkpoint.every_steps=2")
+REAL = ("train", "--config", "tiny.yaml", "--site", "site.yaml", *sets(SHORT))
+"""Arguments of the real trainer, to be begun with `fake=False`."""
 TOY = """\
 name: toy
 phases:
@@ -25,6 +30,29 @@ phases:
 lr: 0.1
 target: {top5: 93}
 """
+
+
+class Undisturbed:
+    """The weights that a run without any harm ended with."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._weights = newest_weights(run)
+
+    def differences(self, run: RunDir, *, saved_elsewhere: bool = False) -> list[str]:
+        """Names of the tensors that are not equal bit for bit in the newest checkpoint of `run`.
+
+        `saved_elsewhere`: `run` saved at a step at which this one did not. A save averages BatchNorm's running
+        statistics over the processes, which is linear as their updates are: once more is the same but for rounding.
+        """
+        ours = newest_weights(run)
+        assert ours.keys() == self._weights.keys()
+        different = [name for name, value in self._weights.items() if not torch.equal(ours[name], value)]
+        if saved_elsewhere:
+            statistics = [name for name in different if "running_" in name]
+            for name in statistics:
+                torch.testing.assert_close(ours[name], self._weights[name], rtol=1e-5, atol=1e-6, msg=name)
+            different = [name for name in different if name not in statistics]
+        return different
 
 
 class Place:

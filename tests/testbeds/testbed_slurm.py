@@ -1,6 +1,7 @@
 """A real Slurm on the hosts of a testbed: munge, a controller on this machine, a daemon on each host."""
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -122,6 +123,15 @@ class Slurm:
 
     def state(self, job: str) -> str:
         return self.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
+
+    def job_of(self, run: Path, attempt: int = 1) -> str:
+        """Number of the job that an attempt was submitted as."""
+        return str(json.loads((run / "attempts" / str(attempt) / "job.json").read_text())["slurm"])
+
+    def preempt(self) -> str:
+        """A job that pushes out what runs in `main`; its number."""
+        words = ("-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 2")
+        return self.ask("sbatch", "--parsable", *words).strip()
 
     def clear(self) -> None:
         """Cancel what is left of a test."""

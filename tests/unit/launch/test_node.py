@@ -8,7 +8,8 @@ import pytest
 from dawnrun.launch import node
 from dawnrun.launch.facts import code_sha256, node_facts, versions
 from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, reach
-from dawnrun.launch.node import Order, agent_command, environment, where
+from dawnrun.launch.node import agent_command, environment, where
+from dawnrun.launch.order import Order
 from dawnrun.launch.preflight import judge, rendezvous_address
 from dawnrun.recipe.schema import Site
 

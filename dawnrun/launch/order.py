@@ -1,0 +1,66 @@
+"""One node's part of a job, as it travels from the launcher to the node."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from dawnrun.launch.base import Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """One node's part of a job. `address` and `port`: where the agents meet, on node 0; a name is looked up here.
+
+    `versions`: what this node must have, where nobody asked before. `files`: texts of the run directory, relative to it, that node 0 writes where nobody could do it before.
+    """
+
+    rank: int
+    nodes: int
+    processes: int
+    rendezvous: str
+    address: str
+    port: int
+    folder: str
+    logs: str
+    command: tuple[str, ...]
+    device: str
+    grace_s: float
+    threads: int | None = None
+    interface: str | None = None
+    engine: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, job: "Job", *, rendezvous: str, grace_s: float, address: str = "", port: int = 0) -> Self:
+        """The first node's; the others' differ in `rank` alone. Without address and port the meeting place is open."""
+        site = job.site
+        return cls(
+            rank=0,
+            nodes=site.nodes,
+            processes=site.world_size // site.nodes,
+            rendezvous=rendezvous,
+            address=address,
+            port=port,
+            folder=str(job.folder),
+            logs=str(job.logs),
+            command=job.command,
+            device=site.device,
+            grace_s=grace_s,
+            threads=site.threads_per_process,
+            interface=site.interface,
+            engine=site.engine,
+            env=dict(site.env),
+        )
+
+    def text(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Self:
+        """From what `text` wrote."""
+        return cls(**{**fields, "command": tuple(fields["command"]), "engine": tuple(fields["engine"])})
