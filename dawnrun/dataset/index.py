@@ -16,6 +16,7 @@ from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, listed
 from dawnrun.dataset.shards import Shards
 from dawnrun.dataset.size_cache import SizeCache
 from dawnrun.dataset.store import scan_store
+from dawnrun.dataset.verdict import Verdict, known_verdict, stamp_of
 from dawnrun.errors import DataError
 from dawnrun.text import plural
 
@@ -30,6 +31,7 @@ class DatasetIndex:
     index `classes` (sorted as text); `sizes` int64[n] are bytes; `widths` and `heights` int32[n] are pixels as stored,
     orientation tags ignored, both 0 where the header is unreadable and the caller allowed it.
     `fingerprint` is a SHA-256 over classes, names, sizes in bytes, widths and heights.
+    `verdict` is what `dawnrun data check` found in these very files, if it looked at them.
     `remarks` counts what was passed over: hidden_files, other_files, images_outside_class_folders, link_cycles.
     """
 
@@ -43,6 +45,7 @@ class DatasetIndex:
     fingerprint: str
     remarks: Mapping[str, int]
     shards: Shards | None = None
+    verdict: Verdict | None = None
 
     def __len__(self) -> int:
         """Number of images."""
@@ -93,6 +96,7 @@ def build_index(
         fingerprint=_fingerprint(scan, widths, heights),
         remarks=scan.remarks,
         shards=scan.shards,
+        verdict=known_verdict(cache_dir, stamp_of(scan)),
     )
 
 

@@ -105,6 +105,8 @@ def build(worker: Worker) -> Training:
             resumed_from=None if checkpoint is None else str(checkpoint.path.relative_to(worker.run.path)),
         )
         _remark_on_precision(run, recipe.precision, precision, device)
+        for verdict in data.verdicts():
+            journal.remark(verdict)
     clock.change("data_setup")
     return run
 
