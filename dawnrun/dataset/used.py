@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dawnrun.dataset.devkit import without_blacklisted
 from dawnrun.dataset.folder import EXTENSIONS, Split, find_split, listed
 from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
 from dawnrun.dataset.shards import find_shards, index_name
@@ -54,6 +55,8 @@ def index_used(document: Document[Recipe], data_root: Path) -> UsedSets:
     validation_set = build_index(data_root / folders[recipe.validation_dataset], "val")
     for index, allowed in (*((index, max_bad) for index in train_sets.values()), (validation_set, 0)):
         _refuse_known_bad(index, allowed)
+    if recipe.validation.blacklist_file is not None:
+        validation_set = without_blacklisted(validation_set, data_root / recipe.validation.blacklist_file)
     _check_counts(recipe, train_sets)
     for index in train_sets.values():
         check_same_classes(index, validation_set)
