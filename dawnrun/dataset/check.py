@@ -14,6 +14,7 @@ from dawnrun.dataset.decode import BadImage, UnreadableImageError, check_image, 
 from dawnrun.dataset.folder import Scan, Split
 from dawnrun.dataset.index import check_same_classes
 from dawnrun.dataset.store import scan_store
+from dawnrun.dataset.verdict import keep_verdict, stamp_of
 from dawnrun.errors import DataError
 from dawnrun.text import count, plural
 
@@ -53,22 +54,30 @@ def list_splits(root: Path) -> tuple[dict[Split, Scan], tuple[str, ...]]:
 
 
 def check_images(scans: Mapping[Split, Scan], advance: Callable[[int], None]) -> CheckResult:
-    """Read and decode every image; `advance(1)` is called for each. Memory: 16 bytes of digest for each image."""
+    """Read and decode every image; `advance(1)` is called for each. Memory: 16 bytes of digest for each image.
+
+    What was found is kept for the start of runs, see `verdict`.
+    """
     bad: list[BadImage] = []
     problems: list[str] = []
     remarks = _size_remarks(scans)
     digests: dict[Split, set[bytes]] = {}
     for split, scan in scans.items():
-        problems += scan.shards.damaged() if scan.shards else []
+        stamp = stamp_of(scan)  # before anything is read: what changes meanwhile is not what was looked at
+        damaged = scan.shards.damaged() if scan.shards else []
+        unreadable: list[BadImage] = []
         by_content: dict[bytes, list[int]] = defaultdict(list)
         for image, (digest, reason) in enumerate(_looked_at(scan)):
             if reason:
                 path, class_name = printable(scan.path(image)), scan.class_name(image)
-                bad.append(BadImage(path=path, class_name=class_name, reason=reason, split=split))
+                unreadable.append(BadImage(path=path, class_name=class_name, reason=reason, split=split))
             else:
                 by_content[digest].append(image)
             advance(1)
-        problems += _duplicated_classes(scan, by_content)
+        wrong = [*damaged, *_duplicated_classes(scan, by_content)]
+        keep_verdict(default_cache_dir(), stamp, num_images=len(scan.names), bad=unreadable, problems=wrong)
+        bad += unreadable
+        problems += wrong
         repeated = sum(len(images) - 1 for images in by_content.values())
         if repeated:
             remarks.append(f"{split}: {count(repeated)} files are copies of others")

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dawnrun.dataset.decode import printable
+from dawnrun.dataset.index import DatasetIndex, subset
 from dawnrun.errors import DataError
 
 CLASS = re.compile(r"n\d{8}")
@@ -49,11 +52,26 @@ def read_labels(path: Path) -> ValidationLabels:
 def read_blacklist(path: Path) -> frozenset[int]:
     """Numbers of the validation images that ILSVRC2014 left out, one a line. Raises DataError."""
     try:
-        return frozenset(int(line) for line in path.read_text(encoding="utf-8").split())
+        numbers = frozenset(int(line) for line in path.read_text(encoding="utf-8").split())
     except OSError as error:
         raise DataError(f"cannot read {printable(path)}: {error.strerror}") from error
     except ValueError as error:
         raise DataError(f"{printable(path)} is not a list of image numbers: {error}") from error
+    if not numbers or min(numbers) < 1:
+        raise DataError(f"{printable(path)} is not a list of image numbers: {'zero' if numbers else 'nothing'} in it")
+    return numbers
+
+
+def without_blacklisted(index: DatasetIndex, path: Path) -> DatasetIndex:
+    """`index` without the validation images that the list at `path` names. Raises DataError."""
+    numbers = [image_number(name.rpartition("/")[2]) for name in index.names]
+    if None in numbers:
+        other = printable(index.path(numbers.index(None)))
+        raise DataError(
+            f"{other} is not named ILSVRC2012_val_NNNNNNNN, so it cannot be told whether {printable(path)} leaves it out"
+        )
+    listed = read_blacklist(path)
+    return subset(index, np.array([number not in listed for number in numbers], np.bool_))
 
 
 def _from_archive(path: Path) -> ValidationLabels:

@@ -4,7 +4,8 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from dawnrun.cache import default_cache_dir
 from dawnrun.dataset.decode import UnreadableImageError, printable, read_file, read_size
 from dawnrun.dataset.folder import EXTENSIONS, Scan, Split, listed
-from dawnrun.dataset.shards import Shards
+from dawnrun.dataset.shards import Shards, Texts
 from dawnrun.dataset.size_cache import SizeCache
 from dawnrun.dataset.store import scan_store
+from dawnrun.dataset.verdict import Verdict, known_verdict, stamp_of
 from dawnrun.errors import DataError
 from dawnrun.text import plural
 
@@ -30,6 +32,7 @@ class DatasetIndex:
     index `classes` (sorted as text); `sizes` int64[n] are bytes; `widths` and `heights` int32[n] are pixels as stored,
     orientation tags ignored, both 0 where the header is unreadable and the caller allowed it.
     `fingerprint` is a SHA-256 over classes, names, sizes in bytes, widths and heights.
+    `verdict` is what `dawnrun data check` found in these very files, if it looked at them.
     `remarks` counts what was passed over: hidden_files, other_files, images_outside_class_folders, link_cycles.
     """
 
@@ -43,6 +46,7 @@ class DatasetIndex:
     fingerprint: str
     remarks: Mapping[str, int]
     shards: Shards | None = None
+    verdict: Verdict | None = None
 
     def __len__(self) -> int:
         """Number of images."""
@@ -90,9 +94,26 @@ def build_index(
         sizes=scan.sizes,
         widths=widths,
         heights=heights,
-        fingerprint=_fingerprint(scan, widths, heights),
+        fingerprint=_fingerprint(scan.classes, scan.names, scan.sizes, widths, heights),
         remarks=scan.remarks,
         shards=scan.shards,
+        verdict=known_verdict(cache_dir, stamp_of(scan)),
+    )
+
+
+def subset(index: DatasetIndex, kept: NDArray[np.bool_]) -> DatasetIndex:
+    """The images for which `kept`, bool[n], is true, under the same classes; equal to the index of a set of only these."""
+    names = tuple(compress(index.names, kept))
+    sizes, widths, heights = index.sizes[kept], index.widths[kept], index.heights[kept]
+    return replace(
+        index,
+        names=names,
+        labels=index.labels[kept],
+        sizes=sizes,
+        widths=widths,
+        heights=heights,
+        fingerprint=_fingerprint(index.classes, names, sizes, widths, heights),
+        shards=index.shards and index.shards.subset(kept),
     )
 
 
@@ -174,13 +195,13 @@ def _read_one(scan: Scan, image: int) -> tuple[int, tuple[int, int], str]:
         return image, (0, 0), str(error)
 
 
-def _fingerprint(scan: Scan, widths: NDArray[np.int32], heights: NDArray[np.int32]) -> str:
+def _fingerprint(classes: Texts, names: Texts, *columns: NDArray[np.int64] | NDArray[np.int32]) -> str:
     """SHA-256, as documented in DatasetIndex; the same on every machine."""
     digest = hashlib.sha256()
-    for texts in (scan.classes, scan.names):
+    for texts in (classes, names):
         digest.update(b"%d\n" % len(texts))
         digest.update(b"\0".join(map(os.fsencode, texts)))
-    for numbers in (scan.sizes, widths, heights):
+    for numbers in columns:
         digest.update(numbers.astype("<i8").tobytes())
     return digest.hexdigest()
 

@@ -10,7 +10,8 @@ import re
 import resource
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,14 @@ class Shards:
     table: ShardTable
     _opened: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def subset(self, kept: NDArray[np.bool_]) -> "Shards":
+        """Only the images for which `kept`, bool[n], is true, numbered anew."""
+        columns = ("labels", "shards", "offsets", "sizes", "widths", "heights")
+        values: dict[str, Any] = {name: getattr(self.table, name)[kept] for name in columns}
+        return Shards(
+            folder=self.folder, table=replace(self.table, names=tuple(compress(self.table.names, kept)), **values)
+        )
 
     def path(self, image: int) -> str:
         """Shard and name of an image, for messages."""

@@ -1,11 +1,12 @@
 """The data sets that a recipe uses, indexed and held against it: before a start and in every worker by the same code."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dawnrun.dataset.folder import EXTENSIONS, Split, find_split
+from dawnrun.dataset.devkit import without_blacklisted
+from dawnrun.dataset.folder import EXTENSIONS, Split, find_split, listed
 from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
 from dawnrun.dataset.shards import find_shards, index_name
 from dawnrun.errors import DataError, RecipeError
@@ -25,6 +26,12 @@ class UsedSets:
 
     train_sets: dict[str, DatasetIndex]
     validation_set: DatasetIndex
+
+    def verdicts(self) -> Iterator[str]:
+        """What earlier checks found, a line for each split that one looked at."""
+        for name, index in (*self.train_sets.items(), ("validation", self.validation_set)):
+            if index.verdict is not None:
+                yield f"data set {name}: {index.verdict}"
 
     @property
     def num_train_images(self) -> int:
@@ -46,11 +53,27 @@ def index_used(document: Document[Recipe], data_root: Path) -> UsedSets:
     folders, max_bad = recipe.input.datasets, recipe.input.max_bad_images
     train_sets = {name: build_index(data_root / folders[name], "train", max_bad=max_bad) for name in _used(recipe)}
     validation_set = build_index(data_root / folders[recipe.validation_dataset], "val")
+    for index, allowed in (*((index, max_bad) for index in train_sets.values()), (validation_set, 0)):
+        _refuse_known_bad(index, allowed)
+    if recipe.validation.blacklist_file is not None:
+        validation_set = without_blacklisted(validation_set, data_root / recipe.validation.blacklist_file)
     _check_counts(recipe, train_sets)
     for index in train_sets.values():
         check_same_classes(index, validation_set)
     _check_classes(document, len(validation_set.classes))
     return UsedSets(train_sets=train_sets, validation_set=validation_set)
+
+
+def _refuse_known_bad(index: DatasetIndex, allowed: int) -> None:
+    """What a check has found unreadable need not be met after hours of training."""
+    verdict = index.verdict
+    if verdict is None or len(verdict.bad) <= allowed:
+        return
+    raise DataError(
+        f"{plural(len(verdict.bad), 'unreadable image')}, {allowed:,} allowed, found by `dawnrun data check` on "
+        f"{verdict.date}; nothing has changed since:\n{listed([str(bad) for bad in verdict.bad], noun='images')}\n"
+        "    mend or remove them, or allow so many in training: input.max_bad_images in the recipe"
+    )
 
 
 def _check_counts(recipe: Recipe, train_sets: Mapping[str, DatasetIndex]) -> None:

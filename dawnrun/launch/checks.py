@@ -87,9 +87,13 @@ def check_images(document: Document[Recipe], data_root: Path) -> int | None:
     asks for what these data cannot give.
     """
     # Imported here because it brings numpy and Pillow.
+    from dawnrun.dataset.devkit import read_blacklist
     from dawnrun.dataset.used import index_used, is_small
 
+    left_out = document.value.validation.blacklist_file
     try:
+        if left_out is not None:
+            read_blacklist(data_root / left_out)
         if not is_small(document.value, data_root):
             return None
         return index_used(document, data_root).num_train_images

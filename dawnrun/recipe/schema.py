@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Percent, Positive, Rgb, Word
+from dawnrun.recipe.fields import NAME_PATTERN, Line, Natural, Part, Percent, Positive, Rgb, Word
 from dawnrun.recipe.launchers import Launcher, Local
 from dawnrun.recipe.method import Average, Loss, Model, Optimizer
 from dawnrun.recipe.pieces import AnyCurve, Curve
@@ -117,6 +117,9 @@ class Validation(Part):
         "during", description="after: weights are stored during the run and validated after its last step"
     )
     batch_size: Positive = Field(100, description="images per forward pass on one device")
+    blacklist_file: Line | None = Field(
+        None, description="list of ILSVRC2012's validation images to leave out, below the site's data_root; none: all"
+    )
 
 
 class Checkpointing(Part):

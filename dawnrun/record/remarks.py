@@ -9,6 +9,9 @@ from dawnrun.text import count, plural
 ILSVRC2012 = {"num_classes": 1_000, "num_train_images": 1_281_167, "num_val_images": 50_000}
 """Classes and images of the full set (https://image-net.org/challenges/LSVRC/2012)."""
 
+WITHOUT_BLACKLISTED = 48_238
+"""Validation images that remain without the 1,762 that ILSVRC2014's development kit lists."""
+
 TOP5_MEANINGLESS_CLASSES = 5
 TOP5_WEAK_CLASSES = 10
 
@@ -25,6 +28,9 @@ def data_remarks(started: Mapping[str, Any]) -> Iterator[str]:
     classes, train, val = (started[key] for key in ILSVRC2012)
     if {key: started[key] for key in ILSVRC2012} != ILSVRC2012:
         yield f"not the full ILSVRC2012 set ({count(classes)} classes, {count(train)} and {count(val)} images)"
+    left_out = (started.get("recipe", {}).get("validation") or {}).get("blacklist_file")
+    if left_out is not None or (classes, val) == (ILSVRC2012["num_classes"], WITHOUT_BLACKLISTED):
+        yield f"validated without the blacklisted images{f' ({left_out})' if left_out else ''}: {count(val)} remain"
     if not top5_means_something(classes):
         yield f"top-5 means nothing with {plural(classes, 'class', 'classes')}: it claims no target"
     elif classes <= TOP5_WEAK_CLASSES:

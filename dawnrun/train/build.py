@@ -107,6 +107,8 @@ def build(worker: Worker) -> Training:
         _remark_on_precision(run, recipe.precision, precision, device)
         if run.is_deferred:
             _defer(run, worker, classes)
+        for verdict in data.verdicts():
+            journal.remark(verdict)
     clock.change("data_setup")
     return run
 

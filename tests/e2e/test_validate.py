@@ -40,6 +40,18 @@ def test_same_counts_as_in_the_run(trained: Cli, processes: int) -> None:
     assert alone["num_processes"] == processes
 
 
+def test_without_the_blacklisted_images(trained: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "named"
+    shutil.copytree(trained.data_root, root)
+    for number, path in enumerate(sorted((root / "tiny/val").rglob("*.jpg")), start=1):
+        path.rename(path.with_name(f"ILSVRC2012_val_{number:08d}.JPEG"))
+    (tmp_path / "black.txt").write_text("3\n30\n")
+    words = ("--exclude-blacklisted", "--blacklist-file", str(tmp_path / "black.txt"), "--data-root", str(root))
+    assert counts(trained, str(trained.newest()), *words)["num_images"] == 28
+    done = trained.run("validate", str(trained.newest()), "--exclude-blacklisted")
+    assert done.returncode == 2 and "need each other" in done.stderr
+
+
 def constant_predictor(source: Path, target: Path, label: int) -> None:
     """A copy of a checkpoint whose last layer says `label` for every image."""
     import hashlib

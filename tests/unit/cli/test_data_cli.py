@@ -1,5 +1,6 @@
 """`dawnrun data demo` and `dawnrun data check`, called in this process."""
 
+import os
 import shutil
 import zlib
 from pathlib import Path
@@ -9,7 +10,18 @@ from click.testing import CliRunner, Result
 
 from dawnrun.cli.data import data
 from dawnrun.dataset.demo import write_demo
+from dawnrun.dataset.used import UsedSets, index_used
 from dawnrun.errors import DataError
+from dawnrun.recipe.reader import read_text
+from dawnrun.recipe.schema import Recipe
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("DAWNRUN_CACHE", str(folder))
+    return folder
 
 
 def run(*arguments: str | Path) -> Result:
@@ -113,3 +125,67 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     result = run("check", tmp_path / "gone")
     assert isinstance(result.exception, DataError) and not result.stdout
     assert str(result.exception).count("gone does not exist") == 1
+
+
+DOCUMENT = """\
+name: toy
+phases: [{epochs: 1, image_size: 32, global_batch_size: 4, per_device_batch_size: 4}]
+lr: 0.1
+"""
+
+
+def used(root: Path, *overrides: str) -> UsedSets:
+    return index_used(read_text(DOCUMENT, Recipe, overrides, source="toy.yaml"), root)
+
+
+def cut(path: Path) -> None:
+    """The header stays whole, so that a start does not notice by itself."""
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def test_a_start_knows_what_a_check_found(root: Path) -> None:
+    assert list(used(root).verdicts()) == []
+    run("check", root)
+    train, val = used(root).verdicts()
+    assert train.startswith("data set full: checked on 20") and train.endswith(": 60 images, nothing wrong was found")
+    assert val.startswith("data set validation: checked on ") and ": 30 images, nothing" in val
+    (root / "train/red-disc/more.jpg").write_bytes((root / "train/red-ring/000.jpg").read_bytes())
+    assert len(list(used(root).verdicts())) == 1, "another set is not the one that was checked"
+
+
+def test_a_start_is_refused_for_what_a_check_found(root: Path) -> None:
+    bad = root / "train/red-disc/000.jpg"
+    cut(bad)
+    used(root)
+    run("check", root)
+    with pytest.raises(DataError, match="1 unreadable image, 0 allowed, found by `dawnrun data check`") as caught:
+        used(root)
+    assert f"{bad} (class red-disc): image file is truncated" in str(caught.value)
+    assert "1 unreadable image" in next(used(root, "input.max_bad_images=1").verdicts())
+    shutil.copy(root / "train/red-disc/001.jpg", bad)
+    used(root)
+
+
+def test_a_bad_validation_image_is_never_allowed(root: Path) -> None:
+    cut(root / "val/red-disc/000.jpg")
+    run("check", root)
+    with pytest.raises(DataError, match="1 unreadable image, 0 allowed"):
+        used(root, "input.max_bad_images=5")
+
+
+def test_a_start_knows_the_check_of_shards(root: Path, tmp_path: Path) -> None:
+    run("pack", root, tmp_path / "shards")
+    run("check", tmp_path / "shards")
+    assert len(list(used(tmp_path / "shards").verdicts())) == 2
+    os.utime(tmp_path / "shards/train-000000.tar")
+    assert len(list(used(tmp_path / "shards").verdicts())) == 1
+
+
+def test_a_damaged_or_unwritable_cache_is_passed_over(root: Path, cache: Path) -> None:
+    run("check", root)
+    for path in cache.glob("checked-*"):
+        path.write_text('{"date": 1}')
+    assert list(used(root).verdicts()) == []
+    shutil.rmtree(cache)
+    cache.write_text("a file")
+    assert run("check", root).exit_code == 0

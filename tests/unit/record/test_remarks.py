@@ -63,3 +63,11 @@ def test_attempts_on_sites_of_different_prices(tmp_path):
     summary = summarize(script.run)
     assert summary.usd_per_hour == 7.2
     assert "the attempts ran on sites of different prices: costs are at the price of the last one" in summary.remarks
+
+
+def test_validation_without_blacklisted_images_is_said(tmp_path):
+    ilsvrc = {"num_classes": 1000, "num_train_images": 1_281_167}
+    made = make_run(tmp_path / "made", accuracies=[], **ilsvrc, num_val_images=48_238)
+    assert "validated without the blacklisted images: 48,238 remain" in summarize(made).remarks
+    view = make_run(tmp_path / "view", recipe={"validation": {"blacklist_file": "b.txt"}}, num_val_images=1000)
+    assert "validated without the blacklisted images (b.txt): 1,000 remain" in summarize(view).remarks

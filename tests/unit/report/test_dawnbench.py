@@ -112,15 +112,14 @@ def test_epochs_without_validation_have_no_row():
     assert json.loads(files.json_text)["misc"]["epochsWithoutRow"] == [2]
 
 
-def test_blacklist_is_claimed_for_the_full_set_only():
-    summary = sample()
-    part = [sample_epoch(i, i / 10, 95.0, num_val_images=48_238) for i in (1, 2)]
-    summary = sample(epochs=tuple(part))
-    files = dawnbench_files(summary, AUTHOR)
+@pytest.mark.parametrize(("images", "used"), [(50_000, True), (48_238, False), (48_000, None)])
+def test_whether_blacklisted_images_were_validated_is_said_of_the_known_sets(images, used):
+    part = [sample_epoch(i, i / 10, 95.0, num_val_images=images) for i in (1, 2)]
+    files = dawnbench_files(sample(epochs=tuple(part)), AUTHOR)
     entry = json.loads(files.json_text)
-    assert "usedBlacklist" not in entry
-    assert entry["misc"]["validation_images"] == [48_238]
-    assert files.missing[0].startswith("usedBlacklist")
+    assert entry.get("usedBlacklist") is used
+    assert entry["misc"]["validation_images"] == [images]
+    assert [lacks.startswith("usedBlacklist") for lacks in files.missing[:1]] == [True] * (used is None)
 
 
 def test_attempts_are_stated():
