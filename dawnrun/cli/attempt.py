@@ -38,13 +38,12 @@ def say(text: str = "") -> None:
 
 
 def job_of(run: RunDir, attempt: int, recipe: Recipe, site: Site) -> Job:
-    """The job that an attempt is."""
+    """The job that an attempt is; without evaluators where the recipe validates after the last step."""
     return Job(
         folder=run.attempt_dir(attempt),
         logs=run.logs / str(attempt),
-        site=site,
+        site=site if recipe.validation.when == "during" else site.without_evaluators(),
         command=("-m", "dawnrun.train", str(run.path), "--attempt", str(attempt)),
-        with_evaluators=site.evaluators > 0 and recipe.validation.when == "during",
     )
 
 

@@ -63,6 +63,11 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     say(f"device      {site.device} ({machine.found.how})")
     threads = f"with {plural(site.threads_per_process, 'thread')} each" if site.threads_per_process else "sharing cores"
     say(f"processes   {site.world_size} on {plural(site.nodes, 'node')}, {threads}")
+    if site.evaluators and recipe.validation.when == "during":
+        where = "on a machine of their own" if site.evaluator_node else "on the first node"
+        say(f"evaluators  {site.evaluators} {where}, beside the training")
+    elif recipe.validation.when == "after":
+        say("validation  after the last step, of the weights stored until then")
     decoder = choose_decoder(recipe.input.decoder)
     say(f"decoder     {decoder.name} ({decoder.reason})")
     for index, phase in enumerate(recipe.phases):

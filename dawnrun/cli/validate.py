@@ -103,7 +103,9 @@ def measure(checkpoint: Path, recipe: Recipe, site: Site, *, image_size: int | N
         own.resolved_yaml.write_text(resolved_text(recipe), encoding="utf-8")
         own.site_yaml.write_text(resolved_text(site), encoding="utf-8")
         words = command(own, checkpoint, output, image_size)
-        code = run_job(Job(folder=own.attempt_dir(1), logs=own.logs / "1", site=site, command=words))
+        code = run_job(
+            Job(folder=own.attempt_dir(1), logs=own.logs / "1", site=site.without_evaluators(), command=words)
+        )
         return code, output.read_text(encoding="utf-8") if code is ExitCode.OK else ""
 
 

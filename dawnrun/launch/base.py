@@ -18,14 +18,19 @@ class Job:
     """One thing to run: a training attempt or a validation.
 
     `folder` gets what the processes tell the launcher (started, failure and node files), `logs` what they print.
-    `command` is what follows `python`, a module or a script; `site` has no `auto` left. `with_evaluators`: the site's evaluators run too.
+    `command` is what follows `python`, a module or a script; `site` has no `auto` left.
     """
 
     folder: Path
     logs: Path
     site: Site
     command: tuple[str, ...]
-    with_evaluators: bool = False
+
+
+def devices_of_a_node(site: Site) -> int:
+    """Devices that are asked for on every node: those of the busiest."""
+    processes = site.world_size // site.nodes
+    return max(processes, site.evaluators) if site.evaluator_node else processes + site.evaluators
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

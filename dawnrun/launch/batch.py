@@ -47,8 +47,8 @@ def meet(order: Order, environment: Mapping[str, str], restarts: int = 0) -> Ord
     """The order with a rendezvous that belongs to this start of this job alone. LaunchError: the nodes do not fit."""
     job = environment["SLURM_JOB_ID"]
     nodes = expand(environment["SLURM_JOB_NODELIST"])
-    if len(nodes) < order.nodes:
-        raise LaunchError(f"job {job} has {len(nodes)} nodes ({', '.join(nodes)}), the site asks for {order.nodes}")
+    if len(nodes) < order.machines:
+        raise LaunchError(f"job {job} has {len(nodes)} nodes ({', '.join(nodes)}), the site asks for {order.machines}")
     port = FIRST_PORT + (int(job) + restarts) % NUM_PORTS
     address = node_address(nodes[0])
     folder = Path(order.folder)

@@ -40,7 +40,8 @@ def watch(folder: Path, output: Path, count: int, first_device: int, words: Sequ
 
         for number in starts:
             start(number)
-        while running:
+        # Where this is a node's only command, its end would look like the job's.
+        while running or (any(folder.glob("evaluator-*.lost")) and not (folder / "outcome.json").exists()):
             for number, process in list(running.items()):
                 code = process.poll()
                 if code is None:

@@ -101,15 +101,19 @@ def _roots(site: Site) -> dict[str, Path]:
 def resolve_site(site: Site, found: Found, cores: int) -> Site:
     """The site with nothing left to `auto`, and absolute folders."""
     auto = site.processes_per_node == "auto"
-    processes = found.count if auto else site.processes_per_node
+    left = max(1, found.count - site.evaluators)
+    processes = left if auto else site.processes_per_node
     assert isinstance(processes, int)
-    if found.device != "cpu" and processes > found.count:
-        raise LaunchError(f"the site asks for {processes} processes, but there are {found.count} x {found.device} here")
+    if found.device != "cpu" and processes + site.evaluators > found.count:
+        evaluators = f" and {site.evaluators} evaluators" if site.evaluators else ""
+        raise LaunchError(
+            f"the site asks for {processes} processes{evaluators}, but there are {found.count} x {found.device} here"
+        )
     return site.model_copy(
         update={
             "device": found.device,
             "processes_per_node": processes,
-            "threads_per_process": site.threads_per_process or max(1, cores // processes),
+            "threads_per_process": site.threads_per_process or max(1, cores // (processes + site.evaluators)),
             **_roots(site),
         }
     )

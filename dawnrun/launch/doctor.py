@@ -55,7 +55,7 @@ def _ask_slurm(site: Site, question: Mapping[str, Any], folder: Path) -> Answers
     (folder / "question.json").write_text(json.dumps(question), encoding="utf-8")
     node = (slurm.python or sys.executable, "-m", "dawnrun.launch.node", "--facts", str(folder / "question.json"))
     where = (f"--chdir={slurm.directory or Path.cwd()}", "--quiet")
-    command = ("srun", *node_options(site, slurm), f"--ntasks={site.nodes}", *where, *node)
+    command = ("srun", *node_options(site, slurm), f"--ntasks={site.machines}", *where, *node)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=QUEUE_S, check=False)
     except OSError as error:
@@ -64,6 +64,6 @@ def _ask_slurm(site: Site, question: Mapping[str, Any], folder: Path) -> Answers
         raise LaunchError(f"Slurm gave no nodes, or they did not answer, within {QUEUE_S:g} s") from error
     lines = [line.partition(MARK)[2] for line in done.stdout.splitlines() if MARK in line]
     answers = {str(facts["host"]): facts for facts in (json.loads(line)["facts"] for line in lines)}
-    if len(lines) < site.nodes:
-        raise LaunchError(f"{len(lines)} of {site.nodes} nodes answered: {done.stderr.strip()}")
+    if len(lines) < site.machines:
+        raise LaunchError(f"{len(lines)} of {site.machines} nodes answered: {done.stderr.strip()}")
     return dict(sorted(answers.items()))

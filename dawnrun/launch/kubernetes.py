@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from dawnrun.errors import LaunchError
-from dawnrun.launch.base import Job, LaunchPlan
+from dawnrun.launch.base import Job, LaunchPlan, devices_of_a_node
 from dawnrun.launch.local import GRACE_S
 from dawnrun.launch.order import Order
 from dawnrun.recipe.launchers import Kubernetes
@@ -50,8 +50,8 @@ def objects(job: Job, files: Mapping[str, str]) -> list[dict[str, Any]]:
         "selector": {"batch.kubernetes.io/job-name": name},
     }
     work = {
-        "completions": job.site.nodes,
-        "parallelism": job.site.nodes,
+        "completions": job.site.machines,
+        "parallelism": job.site.machines,
         "completionMode": "Indexed",
         # A pod alone cannot go on; `dawnrun resume` starts them all again.
         "backoffLimit": 0,
@@ -66,7 +66,7 @@ def objects(job: Job, files: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _pod(job: Job, kubernetes: Kubernetes, name: str) -> dict[str, Any]:
-    processes = job.site.world_size // job.site.nodes
+    processes = devices_of_a_node(job.site)
     limits = {"cpu": str(kubernetes.cpus) if kubernetes.cpus else None, "memory": kubernetes.memory}
     if job.site.device != "cpu":
         limits[kubernetes.gpu_resource] = str(processes)

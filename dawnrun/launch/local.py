@@ -60,7 +60,7 @@ class LocalLauncher:
         guard = (
             *(sys.executable, "-m", "dawnrun.launch.guard", "--record", str(job.folder / "node-0.json")),
             *("--output", str(output), "--grace-s", f"{GRACE_S:g}"),
-            *(("--beside", json.dumps(evaluators(job))) if job.with_evaluators else ()),
+            *(("--beside", json.dumps(evaluators(job))) if job.site.evaluators else ()),
             *("--", *command),
         )
         env = worker_environment(threads=site.threads_per_process or 1)

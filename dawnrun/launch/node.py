@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dawnrun.launch import beside
 from dawnrun.launch.devices import available_cores
 from dawnrun.launch.facts import node_facts, versions
 from dawnrun.launch.guard import POLL_S, Guard, Lease
@@ -46,7 +47,7 @@ def where(order: Order) -> tuple[str, str, str]:
         return (own if order.rank == 0 else address), own, order.interface
     own = address if order.rank == 0 else own_address(address)
     name = interface_of(own, found)
-    if name is None or (order.nodes > 1 and is_loopback(own)):
+    if name is None or (order.machines > 1 and is_loopback(own)):
         what = "is the loopback" if name else "belongs to no interface here"
         raise OSError(f"{own}, on the way to {address}, {what}; name `interface` in the site")
     return address, own, name
@@ -71,9 +72,25 @@ def agent_command(order: Order, address: str, own: str) -> tuple[str, ...]:
     )
 
 
+def commands(order: Order, address: str, own: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the guard runs, and what it runs beside that: the agent, and on one node the evaluators."""
+    agent = agent_command(order, address, own) if order.trains else ()
+    if not order.evaluates:
+        return agent, ()
+    evaluators = beside.command(
+        Path(order.folder),
+        Path(order.logs),
+        first_device=order.processes if order.trains else 0,
+        count=order.evaluators,
+        worker=order.command,
+    )
+    return (agent, evaluators) if agent else (evaluators, ())
+
+
 def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[str, str]:
     """The agent's environment: this node's, without an outer job's, then ours, then the user's."""
-    threads = order.threads or max(1, available_cores() // order.processes)
+    processes = order.processes * order.trains + order.evaluators * order.evaluates
+    threads = order.threads or max(1, available_cores() // processes)
     ours = worker_environment(threads=threads)
     ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
     # A signal to the agent would end it before its workers have saved; the guard signals them itself.
@@ -127,13 +144,15 @@ def run(order: Order, lease: Lease) -> int:
     """Guard this node's agent to its end; 75 if the run was stopped after saving."""
     address, own, interface = where(order)
     folder = Path(order.folder)
+    command, second = commands(order, address, own)
     guard = Guard(
-        agent_command(order, address, own),
+        command,
         record=folder / f"node-{order.rank}.json",
         output=Path(order.logs) / f"node-{order.rank}.log",
         grace_s=order.grace_s,
         env=environment(order, interface, os.environ),
         lease=lease,
+        beside=second,
     )
     code = guard.run()
     tell({"ended": guard.record})

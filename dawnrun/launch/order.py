@@ -33,6 +33,23 @@ class Order:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    evaluators: int = 0
+    evaluator_node: bool = False
+
+    @property
+    def machines(self) -> int:
+        """All that take part; `nodes` train."""
+        return self.nodes + self.evaluator_node
+
+    @property
+    def trains(self) -> bool:
+        """Whether this node has ranks of the training."""
+        return self.rank < self.nodes
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether the evaluators run on this node: the one behind those that train, or the first of them."""
+        return self.evaluators > 0 and self.rank == (self.nodes if self.evaluator_node else 0)
 
     @classmethod
     def of(cls, job: "Job", *, rendezvous: str, grace_s: float, address: str = "", port: int = 0) -> Self:
@@ -54,6 +71,8 @@ class Order:
             interface=site.interface,
             engine=site.engine,
             env=dict(site.env),
+            evaluators=site.evaluators,
+            evaluator_node=site.evaluator_node,
         )
 
     def text(self) -> str:

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dawnrun import __version__
 from dawnrun.errors import LaunchError
-from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow
+from dawnrun.launch.base import Job, JobStatus, LaunchPlan, StopHow, devices_of_a_node
 from dawnrun.launch.batch import meet
 from dawnrun.launch.facts import versions
 from dawnrun.launch.node import EXIT_PREEMPTED
@@ -80,9 +80,9 @@ def batch_options(job: Job, slurm: Slurm) -> list[str]:
 
 def node_options(site: Site, slurm: Slurm) -> list[str]:
     """Which nodes, and what of them."""
-    options = [f"--nodes={site.nodes}", "--ntasks-per-node=1"]
+    options = [f"--nodes={site.machines}", "--ntasks-per-node=1"]
     if site.device != "cpu":
-        options.append(f"--gpus-per-node={site.world_size // site.nodes}")
+        options.append(f"--gpus-per-node={devices_of_a_node(site)}")
     options.append(f"--cpus-per-task={slurm.cpus_per_node}" if slurm.cpus_per_node else "--exclusive")
     named = {"partition": slurm.partition, "account": slurm.account, "constraint": slurm.constraint}
     return options + [f"--{name}={value}" for name, value in {**named, "time": slurm.time_limit}.items() if value]
@@ -90,7 +90,7 @@ def node_options(site: Site, slurm: Slurm) -> list[str]:
 
 def step_options(job: Job, slurm: Slurm) -> list[str]:
     """What srun is asked for; it does not take the number of CPUs from sbatch."""
-    nodes = job.site.nodes
+    nodes = job.site.machines
     options = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     options += [f"--cpus-per-task={slurm.cpus_per_node}"] if slurm.cpus_per_node else []
     return [*options, "--kill-on-bad-exit=1", "--wait=60", "--cpu-bind=none"]

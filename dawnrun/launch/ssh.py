@@ -35,7 +35,7 @@ def orders(job: Job) -> list[Order]:
     rendezvous = f"{job.folder.parent.parent.name}-{job.folder.name}"
     address, port = ssh.host_names()[0].rpartition("@")[2], 20_000 + sum(rendezvous.encode()) % 12_000
     first = Order.of(job, rendezvous=rendezvous, address=address, port=port, grace_s=GRACE_S)
-    return [replace(first, rank=rank) for rank in range(job.site.nodes)]
+    return [replace(first, rank=rank) for rank in range(first.machines)]
 
 
 class SshLauncher:
@@ -58,11 +58,11 @@ class SshLauncher:
         """One ssh and one order a host."""
         texts = {str(job.folder / f"order-{order.rank}.json"): order.text() for order in orders(job)}
         return LaunchPlan(
-            commands=tuple(self.command(host) for host in self._ssh.host_names()[: job.site.nodes]),
+            commands=tuple(self.command(host) for host in self._ssh.host_names()[: job.site.machines]),
             files={name: json.dumps({"order": json.loads(text)}) for name, text in texts.items()},
             inputs=tuple(texts),
             notes=(
-                f"on hosts {', '.join(self._ssh.host_names()[: job.site.nodes])}",
+                f"on hosts {', '.join(self._ssh.host_names()[: job.site.machines])}",
                 "address and port of the rendezvous are replaced by what the first host says",
             ),
         )
@@ -107,7 +107,7 @@ class SshLauncher:
         """What each host says of itself, and what there is to say about it. `folder` must lie under the run root."""
         nonce = secrets.token_hex(16)
         (folder / "nonce").write_text(nonce, encoding="utf-8")
-        names = self._ssh.host_names()[: self._site.nodes]
+        names = self._ssh.host_names()[: self._site.machines]
         try:
             self._hosts = [
                 Connection(name, self.command(name), logs / f"ssh-{rank}.log") for rank, name in enumerate(names)
@@ -154,21 +154,26 @@ class SshLauncher:
                 host.send("")
 
     def status(self) -> JobStatus:
-        """RUNNING until every host is done or must have ended by its lease; a node that fails ends the others."""
+        """RUNNING until every host is done or must have ended by its lease; a node that fails ends the others.
+
+        A machine that has evaluators alone may be lost: the training then validates by itself.
+        """
         self._look_for_losses()
-        for host in self._hosts:
+        training = self._hosts[: self._site.nodes]
+        lost = any(rank < len(training) for rank in self._lost)
+        for host in training:
             record = host.ended
             bad = record is not None and (record.get("exit_code") != 0 or record.get("reason") == "lost")
-            if (bad or self._lost) and self._bad_at is None:
+            if (bad or lost) and self._bad_at is None:
                 self._bad_at = time.monotonic()
         if self._bad_at is not None and not self._cancelled and time.monotonic() - self._bad_at > END_S:
             self._send_all("now")
         if not all(self._is_over(rank) for rank in range(len(self._hosts))):
             return JobStatus.RUNNING
-        codes = {host.process.returncode for host in self._hosts}
+        codes = {host.process.returncode for host in training}
         if self._cancelled:
             return JobStatus.CANCELLED
-        return JobStatus.SUCCEEDED if codes <= {0, EXIT_PREEMPTED} and not self._lost else JobStatus.FAILED
+        return JobStatus.SUCCEEDED if codes <= {0, EXIT_PREEMPTED} and not lost else JobStatus.FAILED
 
     def _is_over(self, rank: int) -> bool:
         """A host that cannot be heard ends its part by itself when its lease has run out."""
@@ -188,7 +193,10 @@ class SshLauncher:
                 self._lost[rank] = time.time()
                 silent = not host.over()
                 why = f"nothing heard from it for {HOLD_S:g} s" if silent else host.last_words()
-                self._note_loss(rank, why, time.time() - (time.monotonic() - host.heard))
+                if rank < self._site.nodes:
+                    self._note_loss(rank, why, time.time() - (time.monotonic() - host.heard))
+                else:
+                    self._tell(f"host {host.host}, which has the evaluators, is lost: {why}")
                 host.cut()
 
     def _note_loss(self, rank: int, why: str, moment: float) -> None:

@@ -228,6 +228,10 @@ class Site(Part):
     evaluators: Natural = Field(
         0, description="processes that validate beside the training, on devices left over; 0: the training validates"
     )
+    evaluator_node: bool = Field(
+        False,
+        description="the evaluators have a machine of their own, one more than `nodes`; else devices of the first",
+    )
     threads_per_process: Positive | None = Field(
         None, description="CPU threads of each process; left out: the machine's cores over its processes"
     )
@@ -248,11 +252,31 @@ class Site(Part):
     def _hosts_for_every_node(self) -> Self:
         """The nodes of an ssh site are its hosts, or the first of them if the site says so."""
         hosts = self.launcher.ssh.host_names() if self.launcher.ssh else ()
-        if hosts and (self.nodes > len(hosts) or ("nodes" not in self.model_fields_set and len(hosts) > 1)):
+        beside = " and one for the evaluators" if self.evaluator_node else ""
+        if hosts and (self.machines > len(hosts) or ("nodes" not in self.model_fields_set and len(hosts) > 1)):
+            most = len(hosts) - (self.machines - self.nodes)
             raise ValueError(
-                f"nodes is {self.nodes}, but ssh.hosts lists {len(hosts)}; say nodes: {len(hosts)} or fewer"
+                f"nodes is {self.nodes}{beside}, but ssh.hosts lists {len(hosts)}; say nodes: {most} or fewer"
             )
         return self
+
+    @model_validator(mode="after")
+    def _evaluators_have_a_place(self) -> Self:
+        """A machine for evaluators has some, and there can be another machine."""
+        if self.evaluator_node and not self.evaluators:
+            raise ValueError("evaluator_node is true, but evaluators is 0; say how many processes validate there")
+        if self.evaluator_node and self.launcher.local is not None:
+            raise ValueError("evaluator_node is true, but the launcher is local, which has this machine alone")
+        return self
+
+    def without_evaluators(self) -> Self:
+        """The same for a job that needs none."""
+        return self.model_copy(update={"evaluators": 0, "evaluator_node": False})
+
+    @property
+    def machines(self) -> int:
+        """Machines of the run, that of the evaluators among them."""
+        return self.nodes + self.evaluator_node
 
     @property
     def world_size(self) -> int:

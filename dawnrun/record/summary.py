@@ -78,8 +78,8 @@ class RunSummary:
 
     @property
     def nodes(self) -> int:
-        """Machines of the run."""
-        return int(self.site.get("nodes", 1))
+        """Machines of the run, that of the evaluators among them."""
+        return int(self.site.get("nodes", 1)) + bool(self.site.get("evaluator_node"))
 
     @property
     def usd_per_hour(self) -> float | None:

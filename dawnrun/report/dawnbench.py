@@ -238,7 +238,7 @@ def _hardware(summary: RunSummary) -> str:
 
 def _per_node(summary: RunSummary) -> int:
     """Processes on each machine, one for each device."""
-    return max(1, int(summary.started.get("world_size") or 1) // summary.nodes)
+    return max(1, int(summary.started.get("world_size") or 1) // int(summary.site.get("nodes", 1)))
 
 
 def _hardware_tag(summary: RunSummary) -> str:

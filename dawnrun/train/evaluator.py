@@ -84,7 +84,10 @@ def _serve(worker: Worker, store: TCPStore, number: int, precision: str) -> None
         device=worker.device,
         on_bad_image=bad_images.append,
     )
-    log = worker.run.log(f"evaluator-{number:03d}", worker.attempt, t_s=lambda: time.perf_counter() - worker.began)
+    name = f"evaluator-{number:03d}"
+    if (worker.run.events_dir(worker.attempt) / f"{name}.jsonl").exists():
+        name += "-again"  # no file of events is opened twice
+    log = worker.run.log(name, worker.attempt, t_s=lambda: time.perf_counter() - worker.began)
     for place, path in _snapshots(store, number):
         snapshot = _seen(path)
         if trouble := damage(snapshot):
