@@ -1,19 +1,19 @@
 """From a site to the launcher it names."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from typing import Any
 
 from dawnrun.launch.base import Launcher
 from dawnrun.launch.local import LocalLauncher
 from dawnrun.recipe.schema import Site
 
 
-def open_launcher(site: Site, *, data: Mapping[str, Path], tell: Callable[[str], None] = print) -> Launcher:
-    """The launcher of a site; `data`: folders that its nodes must have; `tell` takes remarks for the user."""
+def open_launcher(site: Site, *, needs: Mapping[str, Any], tell: Callable[[str], None] = print) -> Launcher:
+    """The launcher of a site; `needs`: what its nodes must have (checks.node_needs); `tell` takes remarks for the user."""
     if site.launcher.ssh is not None:
         from dawnrun.launch.ssh import SshLauncher
 
-        return SshLauncher(site, data=data, tell=tell)
+        return SshLauncher(site, needs=needs, tell=tell)
     if site.launcher.slurm is not None:
         from dawnrun.launch.slurm import SlurmLauncher
 

@@ -2,16 +2,19 @@
 
     python -m dawnrun.launch.node                          over ssh, a conversation in lines of JSON
     python -m dawnrun.launch.node --order FILE [--rank N]  under a scheduler, where nobody asks
+    python -m dawnrun.launch.node --question FILE          the same for one of the questions
 
 Lines to the launcher begin with `@dawnrun `, so that whatever a login shell prints is passed over. Questions are
-`{"facts": ...}` and `{"reach": ...}`; `{"order": ...}` ends them, and from then on every line is the lease of the guard.
+`{"facts": ...}` and `{"reach": ...}`; `{"order": ...}` and `{"stage": ...}` end them, and from then on every line is a lease.
 """
 
 import argparse
 import json
 import os
 import select
+import socket
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dawnrun.errors import DawnrunError
 from dawnrun.launch.devices import available_cores
 from dawnrun.launch.facts import node_facts, versions
 from dawnrun.launch.guard import POLL_S, Guard, Lease
@@ -159,7 +163,8 @@ def converse() -> int:
         question = json.loads(line)
         try:
             if "facts" in question:
-                tell({"facts": {**node_facts(question["facts"]), "port": port.number}})
+                facts = node_facts(question["facts"], first=question.get("rank") == 0)
+                tell({"facts": {**facts, "port": port.number}})
             elif "reach" in question:
                 reach(*question["reach"])
                 tell({"reach": own_address(question["reach"][0])})
@@ -167,9 +172,42 @@ def converse() -> int:
                 order = Order.read(question["order"])
                 port.hold() if order.port == port.number and order.rank == 0 else port.close()
                 return run(order, Lease(hold_s=HOLD_S, beat=Beat()))
+            elif "stage" in question:
+                threading.Thread(target=_live_by_beats, name="lease", daemon=True).start()
+                return stage_part(question["stage"], question["rank"])
         except OSError as error:
             tell({"error": str(error)})
     return 0
+
+
+def _live_by_beats() -> None:
+    """Beat, and end this process when the launcher is gone or cut off."""
+    beat, heard = Beat(), time.monotonic()
+    while time.monotonic() - heard < HOLD_S:
+        beat()
+        if select.select([0], [], [], BEAT_S)[0]:
+            heard = time.monotonic()
+            if not os.read(0, 4096):
+                break
+    os._exit(1)
+
+
+def stage_part(fields: Mapping[str, Any], rank: int) -> int:
+    """Copy this node's data sets; how far it is and how it ended is told in lines."""
+    from dawnrun.launch.stage import StageOrder, stage  # brings numpy and Pillow
+
+    def tell_rank(answer: Mapping[str, Any]) -> None:
+        tell({**answer, "rank": rank})
+
+    try:
+        tell_rank({"staged": stage(StageOrder(**fields), rank, tell_rank)})
+    except ConnectionError as error:  # another node's failure
+        tell_rank({"error": str(error), "host": socket.gethostname(), "in_consequence": True})
+    except (DawnrunError, OSError) as error:
+        tell_rank({"error": str(error), "host": socket.gethostname()})
+    else:
+        return 0
+    return 1
 
 
 def _line() -> bytes:
@@ -204,16 +242,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dawnrun.launch.node", description=__doc__)
     parser.add_argument("--order", type=Path)
     parser.add_argument("--rank", type=int, help="left out: the scheduler's number of this task")
-    parser.add_argument("--facts", type=Path, help="a file with the launcher's question; answer it and leave")
+    parser.add_argument("--question", type=Path, help="a file with the launcher's question; answer it and leave")
     arguments = parser.parse_args()
-    if arguments.facts is not None:
-        tell({"facts": node_facts(json.loads(arguments.facts.read_text(encoding="utf-8")))})
+    numbers = (os.environ.get(name) for name in ("SLURM_PROCID", "JOB_COMPLETION_INDEX"))
+    rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
+    if arguments.question is not None:
+        question = json.loads(arguments.question.read_text(encoding="utf-8"))
+        if "stage" in question:
+            return stage_part(question["stage"], rank)
+        tell({"facts": node_facts(question["facts"], first=rank == 0), "rank": rank})
         return 0
     if arguments.order is None:
         return converse()
     fields = json.loads(arguments.order.read_text(encoding="utf-8"))
-    numbers = (os.environ.get(name) for name in ("SLURM_PROCID", "JOB_COMPLETION_INDEX"))
-    rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
     order = Order.read({**fields, "rank": rank})
     try:
         check_versions(order)

@@ -229,6 +229,10 @@ class Site(Part):
     comm_timeout_s: float = Field(120, gt=0, description="seconds before a collective operation is given up")
     hang_timeout_s: float = Field(300, gt=0, description="seconds without a step before the run is ended")
     data_root: Path = Field(Path("data"), description="folder of the data sets; relative: to the current folder")
+    local_data_root: Path | None = Field(
+        None,
+        description="folder on a disk of each node that `dawnrun data stage` copies the data sets to; read instead",
+    )
     run_root: Path = Field(Path("runs"), description="folder that run directories are made in")
     env: Mapping[str, str] = Field({}, description="environment variables set for every process")
 
@@ -241,6 +245,11 @@ class Site(Part):
                 f"nodes is {self.nodes}, but ssh.hosts lists {len(hosts)}; say nodes: {len(hosts)} or fewer"
             )
         return self
+
+    @property
+    def read_root(self) -> Path:
+        """Folder below which processes read the data sets."""
+        return self.local_data_root or self.data_root
 
     @property
     def world_size(self) -> int:

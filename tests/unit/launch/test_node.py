@@ -104,7 +104,7 @@ def test_interfaces_of_this_machine():
 @pytest.fixture
 def facts(tmp_path):
     (tmp_path / "nonce").write_text("secret")
-    found = node_facts({"nonce": str(tmp_path / "nonce"), "data": {}, "run_root": str(tmp_path)})
+    found = node_facts({"nonce": str(tmp_path / "nonce"), "data": {}, "run_root": str(tmp_path)}, first=True)
     return {**found, "offset_s": 0.0, "interfaces": THERE, "shm_bytes": 1 << 34, "free_bytes": 1 << 40}
 
 
