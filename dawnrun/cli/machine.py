@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dawnrun.cli.attempt import say
 from dawnrun.dataset.decoders import choose_decoder
-from dawnrun.errors import LaunchError
+from dawnrun.errors import LaunchError, UsageError
 from dawnrun.launch.checks import check_data, check_images, check_import, check_output, check_staged, data_folders
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.recipe.reader import Document
@@ -33,6 +33,8 @@ def find_machine(site: Site, *, data_root: Path | None = None, run_root: Path | 
     if site.launcher.local is None:
         site = remote_site(site)
         return Machine(site=site, found=Found(device=site.device, count=site.world_size, how="on other machines"))
+    if site.environment_archive is not None:
+        raise UsageError(f"site {site.name}: environment_archive is for nodes; on this machine start dawnrun from it")
     if site.nodes != 1:
         raise LaunchError(f"site {site.name}: {site.nodes} nodes, but this launcher starts processes on one machine")
     found = find_device(site.device)

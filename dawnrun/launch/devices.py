@@ -93,6 +93,7 @@ def remote_site(site: Site) -> Site:
 
 def _roots(site: Site) -> dict[str, Path | None]:
     return {
+        "environment_archive": site.environment_archive and site.environment_archive.expanduser().absolute(),
         "local_data_root": site.local_data_root and site.local_data_root.expanduser().absolute(),
         "data_root": site.data_root.expanduser().absolute(),
         "run_root": site.run_root.expanduser().absolute(),

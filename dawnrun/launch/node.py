@@ -16,75 +16,25 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dawnrun.errors import DawnrunError
-from dawnrun.launch.devices import available_cores
+from dawnrun.errors import DawnrunError, ExitCode
+from dawnrun.launch.agent import JOIN_S, agent_command, environment, where
 from dawnrun.launch.facts import node_facts, versions
 from dawnrun.launch.guard import POLL_S, Guard, Lease
-from dawnrun.launch.local import clean_environment, worker_environment
-from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, own_address, reach, resolve
+from dawnrun.launch.network import HeldPort, own_address, reach, resolve
 from dawnrun.launch.order import Order
+from dawnrun.launch.unpack import environment_python
 
 MARK = "@dawnrun "
 BEAT_S = 1.0
 HOLD_S = 10.0
 """Silence after which either side takes the other for gone."""
-JOIN_S = 120
-"""Time for all agents to meet; their start may be a slow import from a shared disk."""
 EXIT_PREEMPTED = 75
-
-
-def where(order: Order) -> tuple[str, str, str]:
-    """The rendezvous address, this node's own, and the interface that holds that. Raises OSError, with what to do."""
-    found = interfaces()
-    address = resolve(order.address)
-    if order.interface is not None:
-        if not found.get(order.interface):
-            raise OSError(f"interface {order.interface}: not here, or without an address; there are {', '.join(found)}")
-        own = found[order.interface][0]
-        return (own if order.rank == 0 else address), own, order.interface
-    own = address if order.rank == 0 else own_address(address)
-    name = interface_of(own, found)
-    if name is None or (order.nodes > 1 and is_loopback(own)):
-        what = "is the loopback" if name else "belongs to no interface here"
-        raise OSError(f"{own}, on the way to {address}, {what}; name `interface` in the site")
-    return address, own, name
-
-
-def agent_command(order: Order, address: str, own: str) -> tuple[str, ...]:
-    """The elastic agent's command line with the program it starts."""
-    host = f"[{address}]" if ":" in address else address
-    is_host = "true" if order.rank == 0 else "false"
-    return (
-        *(order.engine or (sys.executable, "-u", "-m", "torch.distributed.run")),
-        f"--nnodes={order.nodes}",
-        f"--nproc-per-node={order.processes}",
-        "--max-restarts=0",
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={host}:{order.port}",
-        f"--rdzv-id={order.rendezvous}",
-        f"--rdzv-conf=is_host={is_host},join_timeout={JOIN_S},read_timeout={JOIN_S}",
-        f"--local-addr={own}",
-        f"--log-dir={order.logs}/torchrun-{order.rank}",
-        *order.command,
-    )
-
-
-def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[str, str]:
-    """The agent's environment: this node's, without an outer job's, then ours, then the user's."""
-    threads = order.threads or max(1, available_cores() // order.processes)
-    ours = worker_environment(threads=threads)
-    ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
-    # A signal to the agent would end it before its workers have saved; the guard signals them itself.
-    ours["PET_SIGNALS_TO_HANDLE"] = "SIGQUIT"
-    # "=": this name alone, where NCCL would take every name that begins with it.
-    ours["NCCL_SOCKET_IFNAME"] = f"={interface}"
-    return {**clean_environment(outer), **ours, **order.env}
 
 
 def prepare(order: Order) -> None:
@@ -130,11 +80,13 @@ def resolve_patiently(order: Order) -> Order:
 def run(order: Order, lease: Lease) -> int:
     """Guard this node's agent to its end; 75 if the run was stopped after saving."""
     address, own, interface = where(order)
-    folder = Path(order.folder)
+    folder, log = Path(order.folder), Path(order.logs) / f"node-{order.rank}.log"
+    with beating(lease):
+        python = unpacked_python(order, log)
     guard = Guard(
-        agent_command(order, address, own),
+        agent_command(order, address, own, python),
         record=folder / f"node-{order.rank}.json",
-        output=Path(order.logs) / f"node-{order.rank}.log",
+        output=log,
         grace_s=order.grace_s,
         env=environment(order, interface, os.environ),
         lease=lease,
@@ -148,6 +100,45 @@ def run(order: Order, lease: Lease) -> int:
         if json.loads((folder / "outcome.json").read_text(encoding="utf-8"))["reason"] == "preempted":
             return EXIT_PREEMPTED
     return code
+
+
+@contextmanager
+def beating(lease: Lease) -> Iterator[None]:
+    """Let the launcher know that this node lives while it does something slow."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(POLL_S):
+            lease.beat()
+
+    thread = threading.Thread(target=beat, name="beat")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def not_started(order: Order, error: OSError) -> int:
+    """Leave word of why this node could not begin its part; the code to exit with."""
+    fields = {"host": socket.gethostname(), "time": time.time(), "error": "not started", "message": str(error),
+              "exit_code": int(ExitCode.LAUNCH)}  # fmt: skip
+    with suppress(OSError):
+        (Path(order.folder) / f"lost-node-{order.rank}.json").write_text(json.dumps(fields) + "\n", encoding="utf-8")
+        (Path(order.folder) / "orders").write_text("now", encoding="utf-8")  # the others would wait for this one
+    tell({"ended": {"reason": "failed", "exit_code": int(ExitCode.LAUNCH), "host": socket.gethostname()}})
+    return int(ExitCode.LAUNCH)
+
+
+def unpacked_python(order: Order, log: Path) -> str:
+    """The interpreter of the agent: this one, or that of the archive, which is unpacked first. Raises OSError."""
+    if order.environment_archive is None:
+        return sys.executable
+    python, seconds = environment_python(Path(order.environment_archive))
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"environment of {order.environment_archive} in {python.parents[1]} after {seconds:.1f} s\n")
+    return str(python)
 
 
 def tell(answer: Mapping[str, Any]) -> None:
@@ -171,7 +162,10 @@ def converse() -> int:
             elif "order" in question:
                 order = Order.read(question["order"])
                 port.hold() if order.port == port.number and order.rank == 0 else port.close()
-                return run(order, Lease(hold_s=HOLD_S, beat=Beat()))
+                try:
+                    return run(order, Lease(hold_s=HOLD_S, beat=Beat()))
+                except OSError as error:
+                    return not_started(order, error)
             elif "stage" in question:
                 threading.Thread(target=_live_by_beats, name="lease", daemon=True).start()
                 return stage_part(question["stage"], question["rank"])
@@ -261,7 +255,8 @@ def main() -> int:
         prepare(order)
         code = run(resolve_patiently(order), Lease(stdin=False))
     except OSError as error:
-        sys.exit(f"dawnrun: node {order.rank}: {error}")
+        print(f"dawnrun: node {order.rank}: {error}", file=sys.stderr)
+        return not_started(order, error)
     # srun kills the other tasks of a step as soon as one ends with another code than 0; its script reads the outcome.
     return 0 if code == EXIT_PREEMPTED and "SLURM_PROCID" in os.environ else code
 

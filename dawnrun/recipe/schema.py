@@ -222,6 +222,10 @@ class Site(Part):
     engine: tuple[str, ...] = Field(
         (), description="program that starts the processes of a node, with torchrun's arguments; left out: torchrun"
     )
+    environment_archive: Path | None = Field(
+        None,
+        description="tar archive of a Python environment; each node unpacks it to its own disk and starts from there",
+    )
     interface: Word | None = Field(
         None, description="network interface between the nodes; left out: the one on the route to the first node"
     )

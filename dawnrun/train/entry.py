@@ -66,6 +66,7 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
     torch.backends.cudnn.benchmark = recipe.value.compute.cudnn_benchmark
     with startup.part("process_group_s"):
         peers = connect(device, site.comm_timeout_s)
+    startup.seconds["slowest_imports_s"] = peers.largest(startup.seconds["imports_s"], device)
     return Worker(
         run=run,
         attempt=attempt,

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from dawnrun.launch import node
+from dawnrun.launch import agent, node
+from dawnrun.launch.agent import agent_command, environment, where
 from dawnrun.launch.facts import code_sha256, node_facts, versions
 from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, reach
-from dawnrun.launch.node import agent_command, environment, where
 from dawnrun.launch.order import Order
 from dawnrun.launch.preflight import judge, rendezvous_address
 from dawnrun.recipe.schema import Site
@@ -22,8 +22,8 @@ THERE = {"lo": ("127.0.0.1",), "eth0": ("10.0.0.1",), "ib0": ("10.1.0.1", "fd00:
 
 @pytest.fixture
 def network(monkeypatch):
-    monkeypatch.setattr(node, "interfaces", lambda: THERE)
-    monkeypatch.setattr(node, "own_address", lambda peer: {"10.0.0.9": "10.0.0.1", "127.0.0.1": "127.0.0.1"}[peer])
+    monkeypatch.setattr(agent, "interfaces", lambda: THERE)
+    monkeypatch.setattr(agent, "own_address", lambda peer: {"10.0.0.9": "10.0.0.1", "127.0.0.1": "127.0.0.1"}[peer])
 
 
 def test_the_interface_of_the_route(network):
