@@ -14,7 +14,7 @@ from dawnrun.cli.narrate import Narrator
 from dawnrun.cli.watch import Signals, Tail, Watch, open_screen
 from dawnrun.errors import DataError, DawnrunError, ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
 from dawnrun.launch.base import Job, LaunchPlan
-from dawnrun.launch.checks import node_needs
+from dawnrun.launch.checks import data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.outcome import Failure, find_failures, last_lines, newest_checkpoint, read_node
 from dawnrun.launch.queue import held_by, requeued
@@ -49,7 +49,7 @@ def job_of(run: RunDir, attempt: int, site: Site) -> Job:
 
 def run_attempt(run: RunDir, attempt: int, recipe: Recipe, job: Job, *, detach: bool = False) -> ExitCode:
     """Start an attempt, follow it to its end (not with `detach`) and say how it ended. Raises what made it fail."""
-    launcher = open_launcher(job.site, needs=node_needs(recipe, job.site), tell=say)
+    launcher = open_launcher(job.site, data=data_folders(recipe, job.site), tell=say)
     plan = launcher.plan(job)
     job.logs.mkdir(parents=True, exist_ok=True)
     (job.folder / "plan.txt").write_text(str(plan), encoding="utf-8", errors="surrogateescape")

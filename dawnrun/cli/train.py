@@ -17,7 +17,7 @@ from dawnrun.cli.pods import train_on_kubernetes
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.cli.watch import POLL_S
 from dawnrun.errors import ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
-from dawnrun.launch.checks import node_needs
+from dawnrun.launch.checks import data_folders
 from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.outcome import is_running, newest_checkpoint, read_node
 from dawnrun.launch.queue import held_by
@@ -153,7 +153,7 @@ def _print_dry_run(recipe: Recipe, site: Site) -> None:
 
 
 def _print_plan(recipe: Recipe, run: RunDir, attempt: int, site: Site) -> None:
-    launcher = open_launcher(site, needs=node_needs(recipe, site), tell=say)
+    launcher = open_launcher(site, data=data_folders(recipe, site), tell=say)
     say(str(launcher.plan(job_of(run, attempt, site))).rstrip("\n"))
     say("# nothing was started (--dry-run)")
 

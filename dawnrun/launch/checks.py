@@ -19,8 +19,8 @@ CHECKPOINT_BYTES = 210_000_000
 
 
 def data_folders(recipe: Recipe, site: Site) -> Mapping[str, Path]:
-    """Absolute folder of every data set that a phase uses."""
-    used = dict.fromkeys(phase.dataset for phase in recipe.phases)
+    """Absolute folder of every data set that a phase or validation uses."""
+    used = dict.fromkeys([*(phase.dataset for phase in recipe.phases), recipe.validation_dataset])
     return {name: (site.read_root / recipe.input.datasets[name]).absolute() for name in used}
 
 
@@ -32,7 +32,7 @@ def staged_folders(recipe: Recipe, site: Site) -> Mapping[str, tuple[Path, Path]
     if site.local_data_root is None:
         return {}
     found: dict[str, tuple[Path, Path]] = {}
-    for name in dict.fromkeys([*(phase.dataset for phase in recipe.phases), recipe.validation_dataset]):
+    for name in data_folders(recipe, site):
         folder = Path(os.path.normpath(recipe.input.datasets[name]))
         if folder.is_absolute() or ".." in folder.parts:
             raise UsageError(f"input.datasets.{name}: {folder}: only a folder below data_root can be staged")
@@ -42,12 +42,14 @@ def staged_folders(recipe: Recipe, site: Site) -> Mapping[str, tuple[Path, Path]
     return found
 
 
-def node_needs(recipe: Recipe, site: Site) -> dict[str, Any]:
-    """What every node must have, as a question to it: see `dawnrun.launch.facts.node_facts`."""
-    return {
-        "data": {name: str(folder) for name, folder in data_folders(recipe, site).items()},
-        "stage": {name: [str(source), str(place)] for name, (source, place) in staged_folders(recipe, site).items()},
-    }
+def node_needs(site: Site, data: Mapping[str, Path]) -> dict[str, Any]:
+    """What every node must have, as a question to it (`dawnrun.launch.facts.node_facts`); `data`: from `data_folders`."""
+    needs: dict[str, Any] = {"data": {name: str(folder) for name, folder in data.items()}}
+    local = site.local_data_root and site.local_data_root.absolute()
+    if local is not None:
+        inside = {name: folder.relative_to(local) for name, folder in data.items() if folder.is_relative_to(local)}
+        needs["stage"] = {name: [str(site.data_root / path), str(local / path)] for name, path in inside.items()}
+    return needs
 
 
 def check_staged(recipe: Recipe, site: Site) -> None:

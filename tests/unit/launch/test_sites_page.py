@@ -18,7 +18,7 @@ def test_examples():
     assert [site.name for site in sites] == ["two-hosts", "cluster", "pods"]
     run = Path("/shared/runs/r")
     jobs = [Job(folder=run / "attempts/1", logs=run / "logs/1", site=site, command=("x", "1")) for site in sites]
-    ssh, slurm = (open_launcher(job.site, needs={}).plan(job) for job in jobs[:2])
+    ssh, slurm = (open_launcher(job.site, data={}).plan(job) for job in jobs[:2])
     assert [command[0] for command in ssh.commands] == ["ssh", "ssh"]
     assert "ServerAliveInterval=5" in ssh.commands[0] and "BatchMode=yes" in ssh.commands[0]
     assert slurm.commands[0][:2] == ("sbatch", "--parsable")
