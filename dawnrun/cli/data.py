@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dawnrun.cli.console import progress
+from dawnrun.cli.stage import stage
 from dawnrun.errors import DataError
 from dawnrun.text import count, escaped, plural
 
@@ -20,6 +21,9 @@ SOURCE = click.Path(path_type=Path, exists=True)
 @click.group()
 def data() -> None:
     """Make and check data sets."""
+
+
+data.add_command(stage)
 
 
 @data.command()

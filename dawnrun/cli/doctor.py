@@ -12,7 +12,7 @@ from dawnrun.cli.attempt import say
 from dawnrun.cli.machine import find_machine
 from dawnrun.cli.train import DATA_ROOT, SITE
 from dawnrun.errors import ExitCode, LaunchError
-from dawnrun.launch.checks import check_output, data_folders
+from dawnrun.launch.checks import check_output, data_folders, node_needs
 from dawnrun.launch.doctor import examine
 from dawnrun.launch.preflight import Finding
 from dawnrun.recipe.reader import read
@@ -40,7 +40,7 @@ def doctor(config: str, site_name: str | None, data_root: Path | None, run_root:
     check_output(site.run_root, recipe.checkpoint.keep)
     folder = Path(tempfile.mkdtemp(prefix=".doctor-", dir=site.run_root))
     try:
-        answers, findings = examine(site, data_folders(recipe, site), folder)
+        answers, findings = examine(site, {**node_needs(site, data_folders(recipe, site)), "measure": True}, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for finding in findings:

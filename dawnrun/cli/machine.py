@@ -5,8 +5,8 @@ from pathlib import Path
 
 from dawnrun.cli.attempt import say
 from dawnrun.dataset.decoders import choose_decoder
-from dawnrun.errors import LaunchError
-from dawnrun.launch.checks import check_data, check_images, check_import, check_output, data_folders
+from dawnrun.errors import LaunchError, UsageError
+from dawnrun.launch.checks import check_data, check_images, check_import, check_output, check_staged, data_folders
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schedule import Schedule
@@ -24,11 +24,17 @@ class Machine:
 
 def find_machine(site: Site, *, data_root: Path | None = None, run_root: Path | None = None) -> Machine:
     """Fill in what the site leaves open. LaunchError where this machine has not what it asks for."""
-    roots = {name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None}
+    roots: dict[str, Path | None] = {
+        name: root for name, root in (("data_root", data_root), ("run_root", run_root)) if root is not None
+    }
+    if data_root is not None:
+        roots["local_data_root"] = None  # the user says where to read
     site = site.model_copy(update=roots)
     if site.launcher.local is None:
         site = remote_site(site)
         return Machine(site=site, found=Found(device=site.device, count=site.world_size, how="on other machines"))
+    if site.environment_archive is not None:
+        raise UsageError(f"site {site.name}: environment_archive is for nodes; on this machine start dawnrun from it")
     if site.nodes != 1:
         raise LaunchError(f"site {site.name}: {site.nodes} nodes, but this launcher starts processes on one machine")
     found = find_device(site.device)
@@ -46,8 +52,9 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)
     if site.launcher.local is not None:
+        check_staged(recipe, site)
         check_data(data_folders(recipe, site))
-        counted = check_images(document, site.data_root)
+        counted = check_images(document, site.read_root)
         if counted is not None:
             return Schedule.compile(recipe, counted, site.world_size, document=document)
     return None

@@ -102,7 +102,7 @@ def _site_of_run(config: str) -> Path | None:
 
 def _counted(recipe: Recipe, site: Site, split: Literal["train", "val"]) -> int:
     """Images of a split of the first phase's data set. Raises DataError if the data are not there."""
-    folder = (site.data_root / recipe.input.datasets[recipe.phases[0].dataset]).absolute()
+    folder = (site.read_root / recipe.input.datasets[recipe.phases[0].dataset]).absolute()
     if not folder.is_dir():
         raise DataError(
             f"{folder}: no such folder, so its training images cannot be counted\n"

@@ -105,7 +105,7 @@ def _with_processes(
             name="data, accuracy", verdict="not checked", text=f"the site does not fit here: {why}; give --site"
         )
         site = None
-    data = [] if site is None else list(checks.check_data(recipe, site.data_root, starts[-1]))
+    data = [] if site is None else list(checks.check_data(recipe, site.read_root, starts[-1]))
     yield from data
     if quick:
         yield Finding(name="initial weights, accuracy", verdict="not checked", text="left out by --quick")

@@ -19,11 +19,12 @@ NUM_STARTS = 2
 
 
 def command(folder: Path, logs: Path, *, first_device: int, count: int, worker: Sequence[str]) -> tuple[str, ...]:
-    """The command line that watches over `count` evaluators; `worker` is what follows `python` in a rank's."""
+    """The command line that watches over `count` evaluators; `worker`: a rank's command."""
     return (
         *(sys.executable, "-m", "dawnrun.launch.beside", "--folder", str(folder), "--output"),
         *(str(logs / "evaluators.log"), "--count", str(count), "--first-device", str(first_device)),
-        *("--", sys.executable, "-u", *worker),
+        "--",
+        *worker,
     )
 
 

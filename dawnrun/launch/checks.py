@@ -6,9 +6,10 @@ import sys
 from collections.abc import Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dawnrun.errors import DataError, LaunchError, RecipeError, UsageError
+from dawnrun.launch.facts import MARKER
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest, size
@@ -18,9 +19,47 @@ CHECKPOINT_BYTES = 210_000_000
 
 
 def data_folders(recipe: Recipe, site: Site) -> Mapping[str, Path]:
-    """Absolute folder of every data set that a phase uses."""
-    used = dict.fromkeys(phase.dataset for phase in recipe.phases)
-    return {name: (site.data_root / recipe.input.datasets[name]).absolute() for name in used}
+    """Absolute folder of every data set that a phase or validation uses."""
+    used = dict.fromkeys([*(phase.dataset for phase in recipe.phases), recipe.validation_dataset])
+    return {name: (site.read_root / recipe.input.datasets[name]).absolute() for name in used}
+
+
+def staged_folders(recipe: Recipe, site: Site) -> Mapping[str, tuple[Path, Path]]:
+    """Data set -> its folder on the shared disk and that of its copy; empty without local_data_root.
+
+    UsageError where a copy could not keep its place below the root.
+    """
+    if site.local_data_root is None:
+        return {}
+    found: dict[str, tuple[Path, Path]] = {}
+    for name in data_folders(recipe, site):
+        folder = Path(os.path.normpath(recipe.input.datasets[name]))
+        if folder.is_absolute() or ".." in folder.parts:
+            raise UsageError(f"input.datasets.{name}: {folder}: only a folder below data_root can be staged")
+        place = Path(os.path.normpath(site.local_data_root / folder))
+        if not any(place.is_relative_to(other) for _, other in found.values()):
+            found[name] = (Path(os.path.normpath(site.data_root / folder)), place)
+    return found
+
+
+def node_needs(site: Site, data: Mapping[str, Path]) -> dict[str, Any]:
+    """What every node must have, as a question to it (`dawnrun.launch.facts.node_facts`); `data`: from `data_folders`."""
+    needs: dict[str, Any] = {"data": {name: str(folder) for name, folder in data.items()}}
+    local = site.local_data_root and site.local_data_root.absolute()
+    if local is not None:
+        inside = {name: folder.relative_to(local) for name, folder in data.items() if folder.is_relative_to(local)}
+        needs["stage"] = {name: [str(site.data_root / path), str(local / path)] for name, path in inside.items()}
+    return needs
+
+
+def check_staged(recipe: Recipe, site: Site) -> None:
+    """Every data set was copied to this machine's own disk, where the site has one. DataError."""
+    missing = [str(place) for _, place in staged_folders(recipe, site).values() if not (place / MARKER).exists()]
+    if missing:
+        raise DataError(
+            f"not in local_data_root yet: {', '.join(missing)}\n"
+            "nothing was started; copy it there with: dawnrun data stage --config RECIPE --site SITE"
+        )
 
 
 def check_import(document: Document[Recipe]) -> None:

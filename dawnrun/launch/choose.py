@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dawnrun.launch.base import Launcher
+from dawnrun.launch.checks import node_needs
 from dawnrun.launch.local import LocalLauncher
 from dawnrun.recipe.schema import Site
 
@@ -13,7 +14,7 @@ def open_launcher(site: Site, *, data: Mapping[str, Path], tell: Callable[[str],
     if site.launcher.ssh is not None:
         from dawnrun.launch.ssh import SshLauncher
 
-        return SshLauncher(site, data=data, tell=tell)
+        return SshLauncher(site, needs=node_needs(site, data), tell=tell)
     if site.launcher.slurm is not None:
         from dawnrun.launch.slurm import SlurmLauncher
 

@@ -91,8 +91,10 @@ def remote_site(site: Site) -> Site:
     return site.model_copy(update=_roots(site))
 
 
-def _roots(site: Site) -> dict[str, Path]:
+def _roots(site: Site) -> dict[str, Path | None]:
     return {
+        "environment_archive": site.environment_archive and site.environment_archive.expanduser().absolute(),
+        "local_data_root": site.local_data_root and site.local_data_root.expanduser().absolute(),
         "data_root": site.data_root.expanduser().absolute(),
         "run_root": site.run_root.expanduser().absolute(),
     }

@@ -3,7 +3,6 @@
 import json
 import secrets
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from dawnrun.errors import LaunchError, UsageError
 from dawnrun.launch.facts import node_facts, versions
 from dawnrun.launch.node import MARK
 from dawnrun.launch.preflight import Finding, judge
-from dawnrun.launch.slurm import node_options
+from dawnrun.launch.slurm import ask_command
 from dawnrun.launch.ssh import SshLauncher
 from dawnrun.recipe.schema import Site
 
@@ -23,13 +22,15 @@ QUEUE_S = 600.0
 Answers = dict[str, dict[str, Any]]
 
 
-def examine(site: Site, data: Mapping[str, Path], folder: Path) -> tuple[Answers, list[Finding]]:
-    """What each node says and what there is to say about it. `folder`: a new one below the run root, for small files.
+def examine(site: Site, needs: Mapping[str, Any], folder: Path) -> tuple[Answers, list[Finding]]:
+    """What each node says and what there is to say about it. `needs`: what the nodes must have (checks.node_needs).
+
+    `folder`: a new one below the run root, for small files.
 
     Raises LaunchError if the launcher's own program cannot be started or refuses.
     """
     if site.launcher.ssh is not None:
-        launcher = SshLauncher(site, data=data)
+        launcher = SshLauncher(site, needs=needs)
         try:
             answers, findings, _ = launcher.examine(folder, folder)
         finally:
@@ -39,10 +40,13 @@ def examine(site: Site, data: Mapping[str, Path], folder: Path) -> tuple[Answers
         raise UsageError("doctor examines local, ssh and Slurm sites; for Kubernetes run it in a pod with a local site")
     nonce = secrets.token_hex(16)
     (folder / "nonce").write_text(nonce, encoding="utf-8")
-    texts = {name: str(path) for name, path in data.items()}
-    question = {"nonce": str(folder / "nonce"), "data": texts, "run_root": str(folder)}
+    question = {"nonce": str(folder / "nonce"), "run_root": str(folder), **needs}
     began = time.time()
-    answers = {"this machine": node_facts(question)} if site.launcher.local else _ask_slurm(site, question, folder)
+    answers = (
+        {"this machine": node_facts(question, first=True)}
+        if site.launcher.local
+        else _ask_slurm(site, question, folder)
+    )
     for facts in answers.values():
         facts["offset_s"] = facts["time"] - min(max(facts["time"], began), time.time())
     return answers, judge(answers, site, here=versions(), nonce=nonce)
@@ -52,10 +56,8 @@ def _ask_slurm(site: Site, question: Mapping[str, Any], folder: Path) -> Answers
     """One task a node prints what `node_facts` finds."""
     slurm = site.launcher.slurm
     assert slurm is not None
-    (folder / "question.json").write_text(json.dumps(question), encoding="utf-8")
-    node = (slurm.python or sys.executable, "-m", "dawnrun.launch.node", "--facts", str(folder / "question.json"))
-    where = (f"--chdir={slurm.directory or Path.cwd()}", "--quiet")
-    command = ("srun", *node_options(site, slurm), f"--ntasks={site.machines}", *where, *node)
+    (folder / "question.json").write_text(json.dumps({"facts": question}), encoding="utf-8")
+    command = ask_command(site, slurm, folder / "question.json")
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=QUEUE_S, check=False)
     except OSError as error:

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import dawnrun
+from dawnrun.errors import DataError
 from dawnrun.launch.devices import available_cores, hints
 from dawnrun.launch.network import interfaces
 
+MARKER = ".staged.json"
+"""In every complete copy that `dawnrun data stage` made; dawnrun.dataset.copies writes it."""
 EQUAL = ("dawnrun", "code", "python", "torch", "torchvision")
 """Facts that must be the same on every node."""
 
@@ -42,11 +45,15 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def node_facts(question: Mapping[str, Any]) -> dict[str, Any]:
+def node_facts(question: Mapping[str, Any], *, first: bool) -> dict[str, Any]:
     """Everything that is checked before a start.
 
-    `question`: `nonce`, a file that only a shared run root has; `data`, data set -> folder; `run_root`.
+    `question`: `nonce`, a file that only a shared run root has; `data`, data set -> folder; `run_root`; `stage`, data
+    set -> [folder on the shared disk, folder of the copy]; `measure`: look longer. What all nodes see alike is looked at
+    on the `first` alone.
     """
+    sets = {name: (Path(source), Path(place)) for name, (source, place) in question.get("stage", {}).items()}
+    to_stage = {name: pair for name, pair in sets.items() if not (pair[1] / MARKER).exists()}
     return {
         **versions(),
         "executable": sys.executable,
@@ -60,8 +67,29 @@ def node_facts(question: Mapping[str, Any]) -> dict[str, Any]:
         "shm_bytes": _free("/dev/shm"),  # noqa: S108 - asked for its size alone
         "free_bytes": _free(question["run_root"]),
         "nonce": _read(Path(question["nonce"])),
-        "data": _data_problems({name: Path(folder) for name, folder in question.get("data", {}).items()}),
+        "data": _data_problems(
+            {name: Path(path) for name, path in question.get("data", {}).items() if name not in to_stage}
+        ),
+        "not_staged": sorted(to_stage),
+        "local_free_bytes": {name: _free_above(place) for name, (_, place) in to_stage.items()},
+        "set_bytes": {name: _set_bytes(source) for name, (source, _) in sets.items()}
+        if first and question.get("measure")
+        else {},
     }
+
+
+def _free_above(place: Path) -> int | None:
+    """Room where a folder is to be made."""
+    return _free(str(next((path for path in (place, *place.parents) if path.exists()), place)))
+
+
+def _set_bytes(source: Path) -> int | None:
+    from dawnrun.dataset.copies import list_files  # brings numpy and Pillow
+
+    try:
+        return sum(entry.num_bytes for entry in list_files(source))
+    except DataError:
+        return None
 
 
 def _free(path: str) -> int | None:

@@ -125,7 +125,11 @@ def evaluators(job: Job) -> tuple[str, ...]:
     """The command that starts a job's evaluators on the devices behind those of the training."""
     first_device = job.site.world_size // job.site.nodes
     return beside.command(
-        job.folder, job.logs, first_device=first_device, count=job.site.evaluators, worker=job.command
+        job.folder,
+        job.logs,
+        first_device=first_device,
+        count=job.site.evaluators,
+        worker=(sys.executable, "-u", *job.command),
     )
 
 

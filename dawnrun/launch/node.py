@@ -2,102 +2,39 @@
 
     python -m dawnrun.launch.node                          over ssh, a conversation in lines of JSON
     python -m dawnrun.launch.node --order FILE [--rank N]  under a scheduler, where nobody asks
+    python -m dawnrun.launch.node --question FILE          the same for one of the questions
 
 Lines to the launcher begin with `@dawnrun `, so that whatever a login shell prints is passed over. Questions are
-`{"facts": ...}` and `{"reach": ...}`; `{"order": ...}` ends them, and from then on every line is the lease of the guard.
+`{"facts": ...}` and `{"reach": ...}`; `{"order": ...}` and `{"stage": ...}` end them, and from then on every line is a lease.
 """
 
 import argparse
 import json
 import os
 import select
+import socket
 import sys
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dawnrun.launch import beside
-from dawnrun.launch.devices import available_cores
+from dawnrun.errors import DawnrunError, ExitCode
+from dawnrun.launch.agent import JOIN_S, commands, environment, where
 from dawnrun.launch.facts import node_facts, versions
 from dawnrun.launch.guard import POLL_S, Guard, Lease
-from dawnrun.launch.local import clean_environment, worker_environment
-from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, own_address, reach, resolve
+from dawnrun.launch.network import HeldPort, own_address, reach, resolve
 from dawnrun.launch.order import Order
+from dawnrun.launch.unpack import environment_python
 
 MARK = "@dawnrun "
 BEAT_S = 1.0
 HOLD_S = 10.0
 """Silence after which either side takes the other for gone."""
-JOIN_S = 120
-"""Time for all agents to meet; their start may be a slow import from a shared disk."""
 EXIT_PREEMPTED = 75
-
-
-def where(order: Order) -> tuple[str, str, str]:
-    """The rendezvous address, this node's own, and the interface that holds that. Raises OSError, with what to do."""
-    found = interfaces()
-    address = resolve(order.address)
-    if order.interface is not None:
-        if not found.get(order.interface):
-            raise OSError(f"interface {order.interface}: not here, or without an address; there are {', '.join(found)}")
-        own = found[order.interface][0]
-        return (own if order.rank == 0 else address), own, order.interface
-    own = address if order.rank == 0 else own_address(address)
-    name = interface_of(own, found)
-    if name is None or (order.machines > 1 and is_loopback(own)):
-        what = "is the loopback" if name else "belongs to no interface here"
-        raise OSError(f"{own}, on the way to {address}, {what}; name `interface` in the site")
-    return address, own, name
-
-
-def agent_command(order: Order, address: str, own: str) -> tuple[str, ...]:
-    """The elastic agent's command line with the program it starts."""
-    host = f"[{address}]" if ":" in address else address
-    is_host = "true" if order.rank == 0 else "false"
-    return (
-        *(order.engine or (sys.executable, "-u", "-m", "torch.distributed.run")),
-        f"--nnodes={order.nodes}",
-        f"--nproc-per-node={order.processes}",
-        "--max-restarts=0",
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={host}:{order.port}",
-        f"--rdzv-id={order.rendezvous}",
-        f"--rdzv-conf=is_host={is_host},join_timeout={JOIN_S},read_timeout={JOIN_S}",
-        f"--local-addr={own}",
-        f"--log-dir={order.logs}/torchrun-{order.rank}",
-        *order.command,
-    )
-
-
-def commands(order: Order, address: str, own: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the guard runs, and what it runs beside that: the agent, and on one node the evaluators."""
-    agent = agent_command(order, address, own) if order.trains else ()
-    if not order.evaluates:
-        return agent, ()
-    evaluators = beside.command(
-        Path(order.folder),
-        Path(order.logs),
-        first_device=order.processes if order.trains else 0,
-        count=order.evaluators,
-        worker=order.command,
-    )
-    return (agent, evaluators) if agent else (evaluators, ())
-
-
-def environment(order: Order, interface: str, outer: Mapping[str, str]) -> dict[str, str]:
-    """The agent's environment: this node's, without an outer job's, then ours, then the user's."""
-    processes = order.processes * order.trains + order.evaluators * order.evaluates
-    threads = order.threads or max(1, available_cores() // processes)
-    ours = worker_environment(threads=threads)
-    ours |= {"GLOO_SOCKET_IFNAME": interface, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{order.grace_s:g}"}
-    # A signal to the agent would end it before its workers have saved; the guard signals them itself.
-    ours["PET_SIGNALS_TO_HANDLE"] = "SIGQUIT"
-    # "=": this name alone, where NCCL would take every name that begins with it.
-    ours["NCCL_SOCKET_IFNAME"] = f"={interface}"
-    return {**clean_environment(outer), **ours, **order.env}
 
 
 def prepare(order: Order) -> None:
@@ -143,12 +80,14 @@ def resolve_patiently(order: Order) -> Order:
 def run(order: Order, lease: Lease) -> int:
     """Guard this node's agent to its end; 75 if the run was stopped after saving."""
     address, own, interface = where(order)
-    folder = Path(order.folder)
-    command, second = commands(order, address, own)
+    folder, log = Path(order.folder), Path(order.logs) / f"node-{order.rank}.log"
+    with beating(lease):
+        python = unpacked_python(order, log)
+    command, second = commands(order, address, own, python)
     guard = Guard(
         command,
         record=folder / f"node-{order.rank}.json",
-        output=Path(order.logs) / f"node-{order.rank}.log",
+        output=log,
         grace_s=order.grace_s,
         env=environment(order, interface, os.environ),
         lease=lease,
@@ -165,6 +104,45 @@ def run(order: Order, lease: Lease) -> int:
     return code
 
 
+@contextmanager
+def beating(lease: Lease) -> Iterator[None]:
+    """Let the launcher know that this node lives while it does something slow."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(POLL_S):
+            lease.beat()
+
+    thread = threading.Thread(target=beat, name="beat")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def not_started(order: Order, error: OSError) -> int:
+    """Leave word of why this node could not begin its part; the code to exit with."""
+    fields = {"host": socket.gethostname(), "time": time.time(), "error": "not started", "message": str(error),
+              "exit_code": int(ExitCode.LAUNCH)}  # fmt: skip
+    with suppress(OSError):
+        (Path(order.folder) / f"lost-node-{order.rank}.json").write_text(json.dumps(fields) + "\n", encoding="utf-8")
+        (Path(order.folder) / "orders").write_text("now", encoding="utf-8")  # the others would wait for this one
+    tell({"ended": {"reason": "failed", "exit_code": int(ExitCode.LAUNCH), "host": socket.gethostname()}})
+    return int(ExitCode.LAUNCH)
+
+
+def unpacked_python(order: Order, log: Path) -> str:
+    """The interpreter of the agent: this one, or that of the archive, which is unpacked first. Raises OSError."""
+    if order.environment_archive is None:
+        return sys.executable
+    python, seconds = environment_python(Path(order.environment_archive))
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"environment of {order.environment_archive} in {python.parents[1]} after {seconds:.1f} s\n")
+    return str(python)
+
+
 def tell(answer: Mapping[str, Any]) -> None:
     """A line to the launcher, which may be gone."""
     with suppress(OSError):
@@ -178,17 +156,54 @@ def converse() -> int:
         question = json.loads(line)
         try:
             if "facts" in question:
-                tell({"facts": {**node_facts(question["facts"]), "port": port.number}})
+                facts = node_facts(question["facts"], first=question.get("rank") == 0)
+                tell({"facts": {**facts, "port": port.number}})
             elif "reach" in question:
                 reach(*question["reach"])
                 tell({"reach": own_address(question["reach"][0])})
             elif "order" in question:
                 order = Order.read(question["order"])
                 port.hold() if order.port == port.number and order.rank == 0 else port.close()
-                return run(order, Lease(hold_s=HOLD_S, beat=Beat()))
+                try:
+                    return run(order, Lease(hold_s=HOLD_S, beat=Beat()))
+                except OSError as error:
+                    return not_started(order, error)
+            elif "stage" in question:
+                threading.Thread(target=_live_by_beats, name="lease", daemon=True).start()
+                return stage_part(question["stage"], question["rank"])
         except OSError as error:
             tell({"error": str(error)})
     return 0
+
+
+def _live_by_beats() -> None:
+    """Beat, and end this process when the launcher is gone or cut off."""
+    beat, heard = Beat(), time.monotonic()
+    while time.monotonic() - heard < HOLD_S:
+        beat()
+        if select.select([0], [], [], BEAT_S)[0]:
+            heard = time.monotonic()
+            if not os.read(0, 4096):
+                break
+    os._exit(1)
+
+
+def stage_part(fields: Mapping[str, Any], rank: int) -> int:
+    """Copy this node's data sets; how far it is and how it ended is told in lines."""
+    from dawnrun.launch.stage import StageOrder, stage  # brings numpy and Pillow
+
+    def tell_rank(answer: Mapping[str, Any]) -> None:
+        tell({**answer, "rank": rank})
+
+    try:
+        tell_rank({"staged": stage(StageOrder(**fields), rank, tell_rank)})
+    except ConnectionError as error:  # another node's failure
+        tell_rank({"error": str(error), "host": socket.gethostname(), "in_consequence": True})
+    except (DawnrunError, OSError) as error:
+        tell_rank({"error": str(error), "host": socket.gethostname()})
+    else:
+        return 0
+    return 1
 
 
 def _line() -> bytes:
@@ -223,23 +238,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dawnrun.launch.node", description=__doc__)
     parser.add_argument("--order", type=Path)
     parser.add_argument("--rank", type=int, help="left out: the scheduler's number of this task")
-    parser.add_argument("--facts", type=Path, help="a file with the launcher's question; answer it and leave")
+    parser.add_argument("--question", type=Path, help="a file with the launcher's question; answer it and leave")
     arguments = parser.parse_args()
-    if arguments.facts is not None:
-        tell({"facts": node_facts(json.loads(arguments.facts.read_text(encoding="utf-8")))})
+    numbers = (os.environ.get(name) for name in ("SLURM_PROCID", "JOB_COMPLETION_INDEX"))
+    rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
+    if arguments.question is not None:
+        question = json.loads(arguments.question.read_text(encoding="utf-8"))
+        if "stage" in question:
+            return stage_part(question["stage"], rank)
+        tell({"facts": node_facts(question["facts"], first=rank == 0), "rank": rank})
         return 0
     if arguments.order is None:
         return converse()
     fields = json.loads(arguments.order.read_text(encoding="utf-8"))
-    numbers = (os.environ.get(name) for name in ("SLURM_PROCID", "JOB_COMPLETION_INDEX"))
-    rank = arguments.rank if arguments.rank is not None else int(next(filter(None, numbers), 0))
     order = Order.read({**fields, "rank": rank})
     try:
         check_versions(order)
         prepare(order)
         code = run(resolve_patiently(order), Lease(stdin=False))
     except OSError as error:
-        sys.exit(f"dawnrun: node {order.rank}: {error}")
+        print(f"dawnrun: node {order.rank}: {error}", file=sys.stderr)
+        return not_started(order, error)
     # srun kills the other tasks of a step as soon as one ends with another code than 0; its script reads the outcome.
     return 0 if code == EXIT_PREEMPTED and "SLURM_PROCID" in os.environ else code
 

@@ -30,6 +30,7 @@ class Order:
     threads: int | None = None
     interface: str | None = None
     engine: tuple[str, ...] = ()
+    environment_archive: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Order:
             threads=site.threads_per_process,
             interface=site.interface,
             engine=site.engine,
+            environment_archive=None if site.environment_archive is None else str(site.environment_archive),
             env=dict(site.env),
             evaluators=site.evaluators,
             evaluator_node=site.evaluator_node,

@@ -107,13 +107,22 @@ def read_node(folder: Path, node: int = 0) -> Mapping[str, Any]:
 
 
 def read_losses(folder: Path) -> list[Failure]:
-    """The hosts that the launcher heard nothing more of, the earliest first."""
+    """The hosts that the launcher heard nothing more of, and those that could not begin; the earliest first."""
     losses = []
     for path in folder.glob("lost-node-*.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             fields = json.loads(path.read_text(encoding="utf-8"))
-            host, moment, message = str(fields["host"]), float(fields["time"]), str(fields["message"])
-            losses.append(Failure(rank=None, host=host, pid=None, time=moment, error="lost", message=message))
+            losses.append(
+                Failure(
+                    rank=None,
+                    host=str(fields["host"]),
+                    pid=None,
+                    time=float(fields["time"]),
+                    error=str(fields.get("error", "lost")),
+                    message=str(fields["message"]),
+                    exit_code=int(fields.get("exit_code", ExitCode.TRAIN)),
+                )
+            )
     return sorted(losses, key=lambda loss: loss.time)
 
 

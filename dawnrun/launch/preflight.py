@@ -34,6 +34,7 @@ class Finding:
 def judge(answers: Mapping[str, Facts], site: Site, *, here: Facts, nonce: str) -> list[Finding]:
     """Findings about all nodes, fatal ones first. `here`: this machine's versions; `nonce`: what a shared file holds."""
     found = [finding for node, facts in answers.items() for finding in _judge_one(node, facts, site, here, nonce)]
+    found += _judge_staging(answers, site)
     hosts = Counter(str(facts["host"]) for facts in answers.values())
     found += [
         Finding(node=node, what=f"calls itself {facts['host']}, as another node does", todo="", fatal=False)
@@ -60,6 +61,25 @@ def _judge_one(node: str, facts: Facts, site: Site, here: Facts, nonce: str) -> 
         there = ", ".join(facts["interfaces"])
         found.append(Finding(node=node, what=f"interface {site.interface} is not there", todo=f"there are {there}"))
     found += _judge_mildly(node, facts)
+    return found
+
+
+def _judge_staging(answers: Mapping[str, Facts], site: Site) -> list[Finding]:
+    """Data sets that are not on a node's own disk yet, and whether they would fit there."""
+    sizes: Mapping[str, int | None] = next(
+        (facts["set_bytes"] for facts in answers.values() if facts.get("set_bytes")), {}
+    )
+    found = []
+    for node, facts in answers.items():
+        names = facts.get("not_staged", [])
+        if names:
+            what = f"not in local_data_root {site.local_data_root}: {', '.join(names)}"
+            todo = "copy it there with: dawnrun data stage --config RECIPE --site SITE"
+            found.append(Finding(node=node, what=what, todo=todo))
+        needed, free = sum(sizes.get(name) or 0 for name in names), min(facts["local_free_bytes"].values(), default=0)
+        if names and needed > (free or 0):
+            what = f"local_data_root has {size(free or 0)} free, the data sets take {size(needed)}"
+            found.append(Finding(node=node, what=what, todo="name another disk, or leave local_data_root out"))
     return found
 
 

@@ -83,6 +83,13 @@ class Connection:
                 return None, self.last_words()
         return None, "no answer in time"
 
+    def next_answer(self) -> Mapping[str, Any] | None:
+        """An answer that has come, None if there is none yet."""
+        try:
+            return self._answers.get_nowait()
+        except queue.Empty:
+            return None
+
     def last_words(self) -> str:
         """What ssh or the program at the other end printed last."""
         lines = last_lines(self._errors, 3)

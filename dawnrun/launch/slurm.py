@@ -88,6 +88,13 @@ def node_options(site: Site, slurm: Slurm) -> list[str]:
     return options + [f"--{name}={value}" for name, value in {**named, "time": slurm.time_limit}.items() if value]
 
 
+def ask_command(site: Site, slurm: Slurm, question: Path) -> tuple[str, ...]:
+    """One task a node that answers a question."""
+    node = (slurm.python or sys.executable, "-u", "-m", "dawnrun.launch.node", "--question", str(question))
+    where = (f"--chdir={slurm.directory or Path.cwd()}", "--quiet", "--kill-on-bad-exit=0")
+    return ("srun", *node_options(site, slurm), f"--ntasks={site.machines}", *where, *node)
+
+
 def step_options(job: Job, slurm: Slurm) -> list[str]:
     """What srun is asked for; it does not take the number of CPUs from sbatch."""
     nodes = job.site.machines

@@ -5,7 +5,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,11 @@ class SshLauncher:
     """Holds the leases of one job on several hosts: should this process die, the guards end the job."""
 
     def __init__(
-        self, site: Site, *, data: Mapping[str, Path] | None = None, tell: Callable[[str], None] = print
+        self, site: Site, *, needs: Mapping[str, Any] | None = None, tell: Callable[[str], None] = print
     ) -> None:
-        """`data`: the data sets' folders, looked for on every host; `tell` takes remarks."""
+        """`needs`: what is looked for on every host; `tell` takes remarks."""
         assert site.launcher.ssh is not None
-        self._site, self._ssh, self._data, self._tell = site, site.launcher.ssh, dict(data or {}), tell
+        self._site, self._ssh, self._needs, self._tell = site, site.launcher.ssh, dict(needs or {}), tell
         self._hosts: list[Connection] = []
         self._folder: Path | None = None
         self._lost: dict[int, float] = {}
@@ -114,8 +114,7 @@ class SshLauncher:
             ]
         except OSError as error:
             raise LaunchError(f"ssh cannot be started: {error.strerror}") from error
-        data = {name: str(path) for name, path in self._data.items()}
-        question = {"nonce": str(folder / "nonce"), "data": data, "run_root": str(folder)}
+        question = {"nonce": str(folder / "nonce"), "run_root": str(folder), **self._needs}
         answers, findings = {}, []
         for host, (facts, problem) in self._ask_all("facts", question).items():
             if problem:
@@ -138,7 +137,7 @@ class SshLauncher:
         """Everyone at once; answer and problem of each."""
         began, deadline = time.time(), time.monotonic() + ASK_S
         for host in self._hosts:
-            host.send(json.dumps({kind: question}))
+            host.send(json.dumps({kind: question, "rank": self._hosts.index(host)}))
         found = {}
         for host in self._hosts:
             answer, problem = host.answer(kind, deadline)
@@ -152,6 +151,25 @@ class SshLauncher:
         while not self._beats.wait(BEAT_S):
             for host in self._hosts:
                 host.send("")
+
+    def ask_long(self, kind: str, question: object) -> Iterator[Mapping[str, Any]]:
+        """Give all hosts a question that they work on for a while, and beat; every answer as it comes, until all left."""
+        for rank, host in enumerate(self._hosts):
+            host.send(json.dumps({kind: question, "rank": rank}))
+            host.heard = time.monotonic()
+        threading.Thread(target=self._beat, name="lease", daemon=True).start()
+        left = dict(enumerate(self._hosts))
+        while left:
+            time.sleep(0.05)
+            for rank, host in list(left.items()):
+                over = host.over()
+                while (answer := host.next_answer()) is not None:
+                    yield answer
+                if over or host.is_silent():
+                    del left[rank]
+                    why = host.last_words() if over else f"nothing heard from it for {HOLD_S:g} s"
+                    yield {"left": why, "rank": rank, "host": host.host}
+                    host.cut()
 
     def status(self) -> JobStatus:
         """RUNNING until every host is done or must have ended by its lease; a node that fails ends the others.

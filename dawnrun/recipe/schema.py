@@ -238,6 +238,10 @@ class Site(Part):
     engine: tuple[str, ...] = Field(
         (), description="program that starts the processes of a node, with torchrun's arguments; left out: torchrun"
     )
+    environment_archive: Path | None = Field(
+        None,
+        description="tar archive of a Python environment; each node unpacks it to its own disk and starts from there",
+    )
     interface: Word | None = Field(
         None, description="network interface between the nodes; left out: the one on the route to the first node"
     )
@@ -245,6 +249,10 @@ class Site(Part):
     comm_timeout_s: float = Field(120, gt=0, description="seconds before a collective operation is given up")
     hang_timeout_s: float = Field(300, gt=0, description="seconds without a step before the run is ended")
     data_root: Path = Field(Path("data"), description="folder of the data sets; relative: to the current folder")
+    local_data_root: Path | None = Field(
+        None,
+        description="folder on a disk of each node that `dawnrun data stage` copies the data sets to; read instead",
+    )
     run_root: Path = Field(Path("runs"), description="folder that run directories are made in")
     env: Mapping[str, str] = Field({}, description="environment variables set for every process")
 
@@ -277,6 +285,11 @@ class Site(Part):
     def machines(self) -> int:
         """Machines of the run, that of the evaluators among them."""
         return self.nodes + self.evaluator_node
+
+    @property
+    def read_root(self) -> Path:
+        """Folder below which processes read the data sets."""
+        return self.local_data_root or self.data_root
 
     @property
     def world_size(self) -> int:

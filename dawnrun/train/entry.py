@@ -63,6 +63,7 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
     _set_up(recipe.value, site)
     with startup.part("process_group_s"):
         peers = connect(device, site.comm_timeout_s)
+    startup.seconds["slowest_imports_s"] = peers.largest(startup.seconds["imports_s"], device)
     return Worker(
         run=run,
         attempt=attempt,

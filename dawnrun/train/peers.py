@@ -54,6 +54,13 @@ class Peers:
             dist.broadcast_object_list(box, 0)
         return box[0]
 
+    def largest(self, value: float, device: torch.device) -> float:
+        """The largest of all processes' values."""
+        box = torch.tensor(value, dtype=torch.float32, device=device)
+        if self.world_size > 1:
+            dist.all_reduce(box, dist.ReduceOp.MAX)
+        return float(box)
+
     def barrier(self) -> None:
         """Wait for all processes."""
         if self.world_size > 1:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from dawnrun.launch import node
+from dawnrun.launch import agent, node
+from dawnrun.launch.agent import agent_command, environment, where
 from dawnrun.launch.facts import code_sha256, node_facts, versions
 from dawnrun.launch.network import HeldPort, interface_of, interfaces, is_loopback, reach
-from dawnrun.launch.node import agent_command, environment, where
 from dawnrun.launch.order import Order
 from dawnrun.launch.preflight import judge, rendezvous_address
 from dawnrun.recipe.schema import Site
@@ -22,8 +22,8 @@ THERE = {"lo": ("127.0.0.1",), "eth0": ("10.0.0.1",), "ib0": ("10.1.0.1", "fd00:
 
 @pytest.fixture
 def network(monkeypatch):
-    monkeypatch.setattr(node, "interfaces", lambda: THERE)
-    monkeypatch.setattr(node, "own_address", lambda peer: {"10.0.0.9": "10.0.0.1", "127.0.0.1": "127.0.0.1"}[peer])
+    monkeypatch.setattr(agent, "interfaces", lambda: THERE)
+    monkeypatch.setattr(agent, "own_address", lambda peer: {"10.0.0.9": "10.0.0.1", "127.0.0.1": "127.0.0.1"}[peer])
 
 
 def test_the_interface_of_the_route(network):
@@ -104,7 +104,7 @@ def test_interfaces_of_this_machine():
 @pytest.fixture
 def facts(tmp_path):
     (tmp_path / "nonce").write_text("secret")
-    found = node_facts({"nonce": str(tmp_path / "nonce"), "data": {}, "run_root": str(tmp_path)})
+    found = node_facts({"nonce": str(tmp_path / "nonce"), "data": {}, "run_root": str(tmp_path)}, first=True)
     return {**found, "offset_s": 0.0, "interfaces": THERE, "shm_bytes": 1 << 34, "free_bytes": 1 << 40}
 
 
