@@ -183,6 +183,12 @@ class Script:
             "skipped_steps": 0,
             "input_wait_s": 0.01 * num_steps,
             "nonfinite_steps": 0,
+            "top1_correct": num_steps * phase["global_batch_size"] // 4,
+            "forward_s": 0.3 * self.step_s,
+            "backward_s": 0.5 * self.step_s,
+            "exchange_s": 0.0,
+            "update_s": 0.1 * self.step_s,
+            "ranks": None,
         }
         if first_of_phase:
             data["first_step_s"] = self.step_s

@@ -5,8 +5,10 @@ from typing import Any
 
 from dawnrun.errors import ReportError
 from dawnrun.record.events import Event
+from dawnrun.record.rows import PARTS
 
 PHASE_FIELDS = ("image_size", "global_batch_size", "per_device_batch_size", "accumulate_steps")
+_PART_FIELDS = tuple(f"{name}_s" for name in PARTS)
 _WINDOW_FIELDS = ("images", "window_s", "input_wait_s", "skipped_steps", "lr", "momentum", "image_size")
 
 
@@ -35,6 +37,10 @@ def check_window(event: Event, steps_done: int, end_step: int) -> None:
     if not data["first_step"] < data["step"] <= end_step:
         raise refuse(event, f"its steps do not lie in its epoch, which ends at step {end_step}")
     check_not_negative(event, _WINDOW_FIELDS)
+    check_not_negative(event, [key for key in _PART_FIELDS if data.get(key) is not None])
+    correct = data.get("top1_correct")
+    if correct is not None and not 0 <= correct <= data["images"]:
+        raise refuse(event, f"{correct} right in top-1 of {data['images']} training images is impossible")
 
 
 def check_evaluation(event: Event, end_step: int, steps_done: int, num_val_images: int | None) -> None:

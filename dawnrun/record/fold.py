@@ -208,6 +208,7 @@ class Fold:
             validation_loss=valid["loss"] if valid else None,
             validation={key: value for key, value in (found or {}).items() if key not in _OWN_COLUMNS},
             attempt=fold.validated_by,
+            train_top1=100 * fold.top1_correct / fold.images if fold.top1_correct is not None and fold.images else None,
         )
 
     def phase_rows(self) -> tuple[PhaseRow, ...]:
@@ -230,6 +231,9 @@ class Fold:
             images_per_second=fold.images / fold.window_s if fold.window_s > 0 else None,
             input_wait_s=fold.input_wait_s,
             first_step_s=fold.first_step_s,
+            parts_s=fold.parts_s,
+            timed_steps=fold.timed_steps,
+            ranks=fold.spread.per_step() if fold.spread else {},
         )
 
     def _phase_start(self, index: int) -> Data:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dawnrun.record.rows import Spent
+from dawnrun.record.rows import PARTS, Spent
 
 Data = Mapping[str, Any]
+_PART_FIELDS = tuple(f"{name}_s" for name in PARTS)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -44,6 +45,7 @@ class EpochFold:
     images: int = 0
     window_s: float = 0.0
     loss_sum: float | None = 0.0
+    top1_correct: int | None = 0
     last: Data = field(default_factory=dict)
     ended: Spent | None = None
     evaluation: Data | None = None
@@ -58,6 +60,9 @@ class EpochFold:
         self.window_s += data["window_s"]
         if self.loss_sum is not None:
             self.loss_sum = None if data["loss"] is None else self.loss_sum + data["loss"] * data["images"]
+        if self.top1_correct is not None:
+            correct = data.get("top1_correct")
+            self.top1_correct = None if correct is None else self.top1_correct + correct
         self.last = data
 
 
@@ -72,13 +77,70 @@ class PhaseFold:
     window_s: float = 0.0
     input_wait_s: float = 0.0
     first_step_s: float | None = None
+    parts_s: dict[str, float] = field(default_factory=dict)
+    timed_steps: int = 0
+    spread: "SpreadFold | None" = None
 
     def add(self, data: Data) -> None:
         """Take a window of steps."""
+        steps = data["step"] - data["first_step"]
         self.epochs.add(data["epoch"])
-        self.steps += data["step"] - data["first_step"]
+        self.steps += steps
         self.images += data["images"]
         self.window_s += data["window_s"]
         self.input_wait_s += data["input_wait_s"]
         if self.first_step_s is None:
             self.first_step_s = data.get("first_step_s")
+        if data.get("forward_s") is not None:
+            self._divide(data, steps)
+        ranks = data.get("ranks")
+        if ranks is not None:
+            self.spread = self.spread or SpreadFold()
+            self.spread.add(ranks, steps)
+
+    def _divide(self, data: Data, steps: int) -> None:
+        """The window's seconds beyond the input, in the proportions of the step that was timed."""
+        parts = [data[key] for key in _PART_FIELDS]
+        whole, busy_s = sum(parts), data["window_s"] - data["input_wait_s"]
+        if whole <= 0 or busy_s <= 0:
+            return
+        self.timed_steps += steps
+        for name, value in zip(PARTS, parts, strict=True):
+            self.parts_s[name] = self.parts_s.get(name, 0.0) + value * busy_s / whole
+
+
+@dataclass(kw_only=True, slots=True)
+class SpreadFold:
+    """How far apart the processes of a phase were."""
+
+    steps: int = 0
+    own_steps: int = 0
+    input_wait_s: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    own_s: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    slowest: dict[int, int] = field(default_factory=dict)
+
+    def add(self, ranks: Data, steps: int) -> None:
+        """Take a window: the input's seconds are those of all its steps, a process's own those of one."""
+        self.steps += steps
+        for place, end in enumerate(("least", "most")):
+            self.input_wait_s[place] += ranks["input_wait_s"][end]
+        own = ranks["own_s"]
+        if own is None:
+            return
+        self.own_steps += steps
+        for place, end in enumerate(("least", "most")):
+            self.own_s[place] += own[end] * steps
+        self.slowest[own["rank"]] = self.slowest.get(own["rank"], 0) + steps
+
+    def per_step(self) -> dict[str, Any]:
+        """As PhaseRow has it."""
+        found: dict[str, Any] = {"input_wait_s": _ends(self.input_wait_s, self.steps)}
+        if self.own_steps:
+            slowest = max(self.slowest, key=lambda rank: (self.slowest[rank], -rank))
+            found |= {"own_s": _ends(self.own_s, self.own_steps), "slowest": slowest}
+            found["slowest_share"] = self.slowest[slowest] / self.own_steps
+        return found
+
+
+def _ends(sums: Sequence[float], steps: int) -> dict[str, float]:
+    return {"least": sums[0] / steps, "most": sums[1] / steps}

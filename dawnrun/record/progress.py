@@ -94,4 +94,5 @@ def _point(window: Window) -> ProgressPoint:
         image_size=data["image_size"],
         images_per_second=_images_per_second(data),
         loss_scale=data.get("loss_scale"),
+        train_top1=None if data.get("top1_correct") is None else 100 * data["top1_correct"] / data["images"],
     )

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from dawnrun.clock import Rule, SpanKind, elapsed_s
 
 Spent = Mapping[SpanKind, float]
+PARTS = ("forward", "backward", "exchange", "update")
+"""What a step is made of beside waiting for input, as `train.progress` has it (with `_s`)."""
 Status = Literal["running", "finished", "failed", "preempted", "interrupted", "unknown"]
 
 
@@ -14,7 +16,8 @@ Status = Literal["running", "finished", "failed", "preempted", "interrupted", "u
 class EpochRow:
     """One epoch trained. `epoch` counts from 1; accuracies in percent; None: not validated, or not valid.
 
-    `attempt`: the one that validated it; 1 where none did.
+    `attempt`: the one that validated it; 1 where none did. `train_top1`: on the training images, as they were cropped
+    and while the weights changed; None where it was not counted.
     """
 
     epoch: int
@@ -37,11 +40,18 @@ class EpochRow:
     validation_loss: float | None
     validation: Mapping[str, Any] = field(default_factory=dict)
     attempt: int = 1
+    train_top1: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseRow:
-    """One phase as it was run; `images_per_second` over its training time."""
+    """One phase as it was run; `images_per_second` over its training time.
+
+    `parts_s`: by name of PARTS, the seconds of its windows beyond waiting for input, divided in the proportions of each
+    window's timed step; they cover `timed_steps`. `ranks`: how far apart processes were, empty for one process:
+    `input_wait_s` and `own_s` (forward, backward, update) with the `least` and the `most` of any process, in seconds a
+    step, and `slowest`, the rank with the most of `own_s` most often, in `slowest_share` of the steps.
+    """
 
     phase_index: int
     first_epoch: int
@@ -56,6 +66,9 @@ class PhaseRow:
     images_per_second: float | None
     input_wait_s: float
     first_step_s: float | None
+    parts_s: Mapping[str, float] = field(default_factory=dict)
+    timed_steps: int = 0
+    ranks: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +84,7 @@ class ProgressPoint:
     image_size: int
     images_per_second: float
     loss_scale: float | None
+    train_top1: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,12 +8,14 @@ cost is hours times costPerHour. All arithmetic is decimal and exact.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal, localcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 from dawnrun.report.columns import EntryRow, read_rows
 from dawnrun.report.defect import Defect
 from dawnrun.report.entry import Table, read_bytes, read_table
+from dawnrun.report.entry_clock import may_be_one
 from dawnrun.report.entry_json import JsonEntry, read_json
 from dawnrun.report.meaning import Meaning, interpret
 from dawnrun.report.naive import TARGET_TOP5, NaiveReading, read_naively
@@ -237,7 +239,8 @@ def _dips(meaning: Meaning) -> tuple[int | None, list[int]]:
     later = meaning.rows[start:]
     unread = any(row.top5 is None for row in later) or any(gap > start for gap in meaning.gaps)
     lines = [row.line for row in later if row.top5 is not None and row.top5 < TARGET_TOP5]
-    return (None if unread else len(lines)), lines
+    twice = any(may_be_one(before, after) for before, after in pairwise(later) if after.line in lines)
+    return (None if unread or twice else len(lines)), lines
 
 
 def _notes(meaning: Meaning, figures: Figures) -> list[str]:

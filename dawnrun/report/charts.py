@@ -1,59 +1,41 @@
-"""Charts of one or more runs as SVG texts; the only module that imports matplotlib.
+"""Charts of one or more runs as SVG texts: the same bytes for the same runs.
 
-Figures are made without pyplot, so no display and no backend setting matters, and the same runs give the same bytes.
 Text in charts is our own (runs are `run 1`, `run 2`), so no name of the user's is ever drawn.
 """
 
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from dawnrun.clock import SPAN_KINDS, SpanKind, elapsed_s
+from dawnrun.clock import elapsed_s
 from dawnrun.record.summary import EpochRow, ProgressPoint, RunSummary
 from dawnrun.report.claim import NO_OTHERS, Claim, Others
+from dawnrun.report.figure import DASHES, STYLE, legend, look, panels, svg, time_unit, whole_epochs
+from dawnrun.report.steps import training_parts
 from dawnrun.report.words import accuracy_name, thresholds
 
 Runs = Sequence[RunSummary]
 Chart = Callable[[Runs, Others], str]
 
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "dawnrun",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.5,
-    "axes.titlesize": 10.5,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4,
-    "axes.formatter.useoffset": False,
-}
-# Okabe and Ito's colours, told apart by colour-blind readers; dashes and hatches tell them apart without colour.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", "-.", ":")
-_SPAN_LOOK: dict[SpanKind, tuple[str, str]] = {
+_TIME_LOOK: Mapping[str, tuple[str, str]] = {
     "initialise": ("#E69F00", "//"),
     "data_setup": ("#56B4E9", "\\\\"),
     "training": ("#0072B2", ""),
+    "waiting for input": ("#D55E00", "||"),
+    "forward": ("#0072B2", ""),
+    "backward": ("#5B9BC8", ""),
+    "exchange": ("#F0E442", "++"),
+    "update": ("#00334F", ""),
+    "the rest of training": ("#BBD3E6", ""),
     "validation": ("#009E73", ".."),
     "checkpoint": ("#CC79A7", "xx"),
     "idle": ("#999999", "--"),
 }
+"""Colour and hatch of kinds of span, and of the parts of training, from left to right."""
 _MAX_POINTS = 600
 _FAR = 3
 """Others' figures that lie further out than this, in lengths of the longest run, do not stretch the axis."""
@@ -64,7 +46,7 @@ def accuracy_over_time(runs: Runs, others: Others) -> str:
     clocks = [elapsed_s(run.spent, "dawnbench") for run in runs]
     clocks = clocks or [seconds for claim in others.claims for seconds, _ in _curve(claim, "hours", 3600)]
     longest_s = max(clocks, default=0.0)
-    unit_s, unit = _time_unit(longest_s)
+    unit_s, unit = time_unit(longest_s)
     figure, axes = _accuracy(runs, lambda row: elapsed_s(row.spent, "dawnbench") / unit_s)
     for number, claim in enumerate(others.claims):
         _claimed(axes, number, _curve(claim, "hours", 3600 / unit_s), longest_s / unit_s)
@@ -83,16 +65,16 @@ def accuracy_over_epochs(runs: Runs, others: Others) -> str:
         _claimed(axes, number, _curve(claim, "epoch"), most)
     for record in others.records:
         _mark(axes, record, record.epoch, most, record.name)
-    _whole_epochs(axes)
+    whole_epochs(axes)
     return _accuracy_svg(figure, axes, runs, "epochs")
 
 
 def schedule(runs: Runs, _others: Others) -> str:
     """Learning rate, momentum, image size and batch size over epochs, as they were used."""
-    figure, axes = _panels(4, height_in=5.4)
+    figure, axes = panels(4, height_in=5.4)
     for number, run in enumerate(runs):
         points = _thinned(run.progress)
-        colour, dash = _look(number)
+        colour, dash = look(number)
         for panel, name in ((axes[0], "lr"), (axes[1], "momentum")):
             panel.plot([p.epoch for p in points], [getattr(p, name) for p in points], dash, color=colour)
         for panel, name in ((axes[2], "image_size"), (axes[3], "global_batch_size")):
@@ -101,33 +83,33 @@ def schedule(runs: Runs, _others: Others) -> str:
     for panel, title in zip(axes, ("learning rate", "momentum", "image size, px", "global batch size"), strict=True):
         panel.set_title(title)
         panel.set_ylim(0, 1.15 * panel.dataLim.y1 if panel.dataLim.y1 > 0 else 1)
-    _whole_epochs(axes[-1])
+    whole_epochs(axes[-1])
     axes[-1].set_xlabel("epochs")
     _run_legend(figure, axes[-1], runs)
-    return _svg(figure)
+    return svg(figure)
 
 
 def loss_over_epochs(runs: Runs, _others: Others) -> str:
     """Training loss over epochs, each point a window of steps."""
-    figure, (axes,) = _panels(1)
+    figure, (axes,) = panels(1)
     for number, run in enumerate(runs):
         losses = [(point.epoch, point.loss) for point in _thinned(run.progress) if point.loss is not None]
-        colour, dash = _look(number)
+        colour, dash = look(number)
         axes.plot([x for x, _ in losses], [y for _, y in losses], dash, color=colour, label=f"run {number + 1}")
-    _whole_epochs(axes)
+    whole_epochs(axes)
     axes.set_xlabel("epochs")
     axes.set_ylabel("training loss")
     _run_legend(figure, axes, runs)
-    return _svg(figure)
+    return svg(figure)
 
 
 def speed_over_time(runs: Runs, _others: Others) -> str:
     """Images per second of each window over training time, and each phase's mean."""
-    figure, (axes,) = _panels(1)
-    unit_s, unit = _time_unit(max((run.spent.get("training", 0.0) for run in runs), default=0.0))
+    figure, (axes,) = panels(1)
+    unit_s, unit = time_unit(max((run.spent.get("training", 0.0) for run in runs), default=0.0))
     for number, run in enumerate(runs):
         points = _thinned(run.progress)
-        colour, dash = _look(number)
+        colour, dash = look(number)
         xs, ys = [p.training_s / unit_s for p in points], [p.images_per_second for p in points]
         axes.plot(xs, ys, ".", color=colour, markersize=3, alpha=0.5)
         end_s = 0.0
@@ -145,19 +127,19 @@ def speed_over_time(runs: Runs, _others: Others) -> str:
     axes.set_xlabel(f"{unit} of training")
     axes.set_ylabel("images per second")
     _run_legend(figure, axes, runs)
-    return _svg(figure)
+    return svg(figure)
 
 
 def time_spent(runs: Runs, _others: Others) -> str:
-    """Where the whole run's time went: one bar a run, cut into kinds of span."""
-    figure, (axes,) = _panels(1, height_in=1.7 + 0.35 * len(runs))
-    unit_s, unit = _time_unit(max((sum(run.spent.values()) for run in runs), default=0.0))
+    """Where the whole run's time went: one bar a run, cut into kinds of span, and training into its parts."""
+    figure, (axes,) = panels(1, height_in=1.9 + 0.35 * len(runs))
+    unit_s, unit = time_unit(max((sum(run.spent.values()) for run in runs), default=0.0))
+    spent = [_bar(run) for run in runs]
     left = [0.0] * len(runs)
-    for kind in SPAN_KINDS:
-        widths = [run.spent.get(kind, 0.0) / unit_s for run in runs]
+    for name, (colour, hatch) in _TIME_LOOK.items():
+        widths = [bar.get(name, 0.0) / unit_s for bar in spent]
         if any(widths):
-            colour, hatch = _SPAN_LOOK[kind]
-            axes.barh(range(len(runs)), widths, 0.6, left, color=colour, hatch=hatch, label=kind,
+            axes.barh(range(len(runs)), widths, 0.6, left, color=colour, hatch=hatch, label=name,
                       edgecolor="white", linewidth=0.5)  # fmt: skip
             left = [start + width for start, width in zip(left, widths, strict=True)]
     several = range(len(runs)) if len(runs) > 1 else range(0)
@@ -165,8 +147,19 @@ def time_spent(runs: Runs, _others: Others) -> str:
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     axes.set_xlabel(unit)
-    _legend(figure, axes, ncols=3)
-    return _svg(figure)
+    legend(figure, axes, ncols=3)
+    return svg(figure)
+
+
+def _bar(run: RunSummary) -> dict[str, float]:
+    """Seconds by kind of span; those of training by its parts, where they are known."""
+    spent: dict[str, float] = dict(run.spent.items())
+    parts = training_parts(run)
+    if not parts:
+        return spent
+    del spent["training"]
+    *known, (_, rest) = parts
+    return {**spent, **dict(known), "the rest of training": rest}
 
 
 CHARTS: tuple[tuple[str, str, Chart], ...] = (
@@ -184,20 +177,25 @@ def draw(chart: Chart, runs: Runs, others: Others = NO_OTHERS) -> str:
     """One chart's SVG text, with our style and none of the user's matplotlib settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)
+        mpl.rcParams.update(STYLE)
         return chart(runs, others)
 
 
 def _accuracy(runs: Runs, x: Callable[[EpochRow], float]) -> tuple[Figure, Axes]:
-    """Accuracies of validated epochs over `x`, the target, and the crossing."""
-    figure, (axes,) = _panels(1, height_in=3.4)
+    """Accuracies of validated epochs over `x`, those on training images, the target, and the crossing."""
+    figure, (axes,) = panels(1, height_in=3.4)
     for number, run in enumerate(runs):
-        colour, dash = _look(number)
+        colour, dash = look(number)
         label = f"run {number + 1}, " if len(runs) > 1 else ""
         top5 = [(x(row), row.top5) for row in run.epochs if row.top5 is not None]
         top1 = [(x(row), row.top1) for row in run.epochs if row.top1 is not None]
         axes.plot([t for t, _ in top5], [y for _, y in top5], f"o{dash}", color=colour, label=f"{label}top-5")
         axes.plot([t for t, _ in top1], [y for _, y in top1], "s:", color=colour, mfc="white", label=f"{label}top-1")
+        trained = [(x(row), row.train_top1) for row in run.epochs if row.train_top1 is not None]
+        thin = "thin: top-1, training images" if trained and number == 0 else None
+        axes.plot(
+            [t for t, _ in trained], [y for _, y in trained], "-", color=colour, alpha=0.5, linewidth=1, label=thin
+        )
         crossing = run.crossing()
         crossed = next((row for row in run.epochs if crossing and row.epoch == crossing.epoch), None)
         if crossing is not None and crossed is not None:
@@ -220,7 +218,7 @@ def _claimed(axes: Axes, number: int, points: Sequence[tuple[float, float]], lon
     shown = [(x, y) for x, y in points if not longest or x <= _FAR * longest]
     label = f"claim {number + 1}" + ("" if len(shown) == len(points) else f", to {points[-1][0]:,.0f}")
     xs, ys = [x for x, _ in shown], [y for _, y in shown]
-    axes.plot(xs, ys, _DASHES[number % len(_DASHES)], color="#777777", linewidth=1, label=label)
+    axes.plot(xs, ys, DASHES[number % len(DASHES)], color="#777777", linewidth=1, label=label)
 
 
 def _mark(axes: Axes, record: Claim, x: float | None, longest: float, label: str) -> None:
@@ -238,45 +236,14 @@ def _mark(axes: Axes, record: Claim, x: float | None, longest: float, label: str
 def _accuracy_svg(figure: Figure, axes: Axes, runs: Runs, x_label: str) -> str:
     axes.set(ylim=(0, 102), xlabel=x_label, ylabel="accuracy, %")
     axes.set_xlim(left=0)
-    _legend(figure, axes, ncols=2 if len(runs) <= 2 else 3)
-    return _svg(figure)
-
-
-def _panels(number: int, *, height_in: float = 3.0) -> tuple[Figure, list[Axes]]:
-    """A figure with panels below one another that share their x axis; narrow, to be readable on a telephone."""
-    figure = Figure(figsize=(4.9, height_in), layout="constrained")
-    grid = figure.subplots(number, 1, sharex=True, squeeze=False)
-    return figure, [row[0] for row in grid]
-
-
-def _whole_epochs(axes: Axes) -> None:
-    """Epochs are counted in whole numbers."""
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    legend(figure, axes, ncols=2 if len(runs) <= 2 else 3)
+    return svg(figure)
 
 
 def _run_legend(figure: Figure, axes: Axes, runs: Runs) -> None:
     """Which line is which run, where there are several."""
     if len(runs) > 1:
-        _legend(figure, axes, ncols=4)
-
-
-def _legend(figure: Figure, axes: Axes, *, ncols: int) -> None:
-    """A legend above the panels, where something has a label."""
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=ncols)
-
-
-def _look(number: int) -> tuple[str, str]:
-    """Colour and dashes of a run."""
-    return _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
-
-
-def _time_unit(longest_s: float) -> tuple[float, str]:
-    """Seconds in the unit that suits the longest time, and its name."""
-    if longest_s < 180:
-        return 1.0, "seconds"
-    return (60.0, "minutes") if longest_s < 7200 else (3600.0, "hours")
+        legend(figure, axes, ncols=4)
 
 
 def _thinned(points: Sequence[ProgressPoint]) -> list[ProgressPoint]:
@@ -291,10 +258,3 @@ def _steps(run: RunSummary, name: str) -> tuple[list[float], list[float]]:
     """A phase's value from the start of its first epoch to the end of its last."""
     xs = [float(x) for phase in run.phases for x in (phase.first_epoch - 1, phase.last_epoch)]
     return xs, [float(getattr(phase, name)) for phase in run.phases for _ in range(2)]
-
-
-def _svg(figure: Figure) -> str:
-    """The figure's SVG text, without a date."""
-    text = io.StringIO()
-    FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})  # type: ignore[no-untyped-call]
-    return text.getvalue()

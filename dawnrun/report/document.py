@@ -168,10 +168,15 @@ def _null_reasons(summary: RunSummary) -> dict[str, str]:
     for number, row in enumerate(summary.epochs):
         if row.train_loss is None:
             reasons[f"epochs[{number}].train_loss"] = "the loss was not finite"
+        if row.train_top1 is None:
+            reasons[f"epochs[{number}].train_top1"] = "not counted: images were mixed, or an older dawnrun ran"
         if row.top5 is None:
             invalid = row.validation.get("valid") is False
             why = "the validation's outputs were not finite" if invalid else "not validated"
             reasons[f"epochs[{number}].top5"] = reasons[f"epochs[{number}].top1"] = why
+    for number, phase in enumerate(summary.phases):
+        if not phase.parts_s:
+            reasons[f"phases[{number}].parts_s"] = "empty: no step was timed"
     for number, point in enumerate(summary.progress):
         if point.loss is None:
             reasons[f"progress[{number}].loss"] = "the loss was not finite"

@@ -49,6 +49,12 @@ def _same(one: EntryRow, other: EntryRow) -> bool:
     return replace(one, line=other.line) == other
 
 
+def may_be_one(one: EntryRow, other: EntryRow) -> bool:
+    """Whether nothing that is known of two rows tells them apart: perhaps one row written twice."""
+    pairs = (values_of([one, other], name) for name in NAMES)
+    return all(left is None or right is None or left == right for left, right in pairs)
+
+
 def in_order(rows: list[EntryRow]) -> tuple[list[EntryRow], list[str]]:
     """Rows by epoch where that puts the clock right too: they were written out of order."""
     if any(row.epoch is None or row.hours is None for row in rows) or _rises(values_of(rows, "hours")):

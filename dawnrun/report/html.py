@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dawnrun import __version__
 from dawnrun.clock import RULES
 from dawnrun.record.summary import RunSummary
-from dawnrun.report import against, rows, seeds, words
+from dawnrun.report import against, rows, seeds, steps, words
 from dawnrun.report.claim import NO_OTHERS, Claim, Others, column, remarks
 
 
@@ -37,6 +37,7 @@ def html_page(summaries: Sequence[RunSummary], others: Others = NO_OTHERS) -> tu
         rule_meaning=words.RULE_MEANING,
         time_columns=rows.TIME_COLUMNS,
         phase_columns=rows.PHASE_COLUMNS,
+        step_columns=steps.STEP_COLUMNS,
         epoch_columns=rows.EPOCH_COLUMNS,
         attempt_columns=rows.ATTEMPT_COLUMNS,
     )
@@ -111,6 +112,7 @@ def _run(summary: RunSummary, others: Others) -> dict[str, Any]:
         "against": [_against(summary, record) for record in others.records],
         "time": rows.time_cells(summary),
         "phases": [rows.phase_cells(row) for row in summary.phases],
+        "steps": steps.step_rows(summary),
         "epochs": [rows.epoch_cells(row) for row in summary.epochs],
         "attempts": [rows.attempt_cells(attempt) for attempt in summary.attempts],
         "settings": [

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dawnrun import text
-from dawnrun.clock import RULES, SPAN_KINDS, Rule, SpanKind, elapsed_s
+from dawnrun.clock import RULES, SPAN_KINDS, Rule, elapsed_s
 from dawnrun.record.summary import Attempt, EpochRow, PhaseRow, RunSummary, Spent
-from dawnrun.report import words
+from dawnrun.report import steps, words
 from dawnrun.report.claim import Claim, column
 
 Row = tuple[str, ...]
 
 PHASE_COLUMNS: Row = ("phase", "epochs", "px", "batch", "per device", "steps", "images/s", "input wait")
-EPOCH_COLUMNS: Row = ("epoch", "px", "batch", "lr", "loss", "top-1 %", "top-5 %", "hours", "images/s")
+EPOCH_COLUMNS: Row = ("epoch", "px", "batch", "lr", "loss", "train top-1 %", "top-1 %", "top-5 %", "hours", "images/s")
 ATTEMPT_COLUMNS: Row = ("attempt", "started (UTC)", "processes", "steps", "lost", "idle before", "ended")
 
 
@@ -35,6 +35,7 @@ def facts(summary: RunSummary) -> list[tuple[str, str]]:
         ("recipe", words.recipe_text(summary)),
         ("machine", words.machine_text(summary)),
     ]
+    rows += [("processes", told) for told in steps.spread_text(summary)]
     return [*rows, *(("validation", f"{epochs}: {how}") for epochs, how in words.views(summary))]
 
 
@@ -71,44 +72,12 @@ def _parts(spent: Mapping[Rule, Spent]) -> list[Row]:
 
 
 TIME_COLUMNS: Row = ("where the time went", "seconds", "share")
-_STARTUP_PARTS: Mapping[SpanKind, Sequence[tuple[str, str]]] = {
-    "initialise": (("imports_s", "imports"), ("process_group_s", "process group"), ("model_s", "model")),
-    "data_setup": (("index_s", "index of the images"), ("first_batch_s", "first batch")),
-}
-
-
-def time_parts(summary: RunSummary) -> list[tuple[str, float]]:
-    """Every kind of span with its seconds, each followed by its own parts (indented), which add up to it.
-
-    The parts of start-up are the first attempt's. Forward, backward, exchange and update are not recorded apart.
-    """
-    found: list[tuple[str, float]] = []
-    for kind in SPAN_KINDS:
-        whole = summary.spent.get(kind, 0.0)
-        parts = _inner_parts(summary, kind, whole)
-        found += [(kind, whole), *((f"  {name}", value) for name, value in parts)]
-    return found
-
-
-def _inner_parts(summary: RunSummary, kind: SpanKind, whole: float) -> list[tuple[str, float]]:
-    """What is known of a span's inside, and the rest; nothing if what is known is more than the whole."""
-    if kind == "training":
-        known = [("waiting for input", summary.input_wait_s)] if whole else []
-        rest = "forward, backward, exchange, update"
-    else:
-        parts = _STARTUP_PARTS.get(kind, ())
-        known = [(name, summary.startup_s[key]) for key, name in parts if key in summary.startup_s]
-        rest = "the rest" if len(summary.attempts) <= 1 else "the rest, and later attempts"
-    left = whole - sum(value for _, value in known)
-    if not known or left < -1e-3:
-        return []
-    return [*known, (rest, max(0.0, left))]
 
 
 def time_cells(summary: RunSummary) -> list[Row]:
     """The whole run's time by part, as seconds and as a share of all."""
     total = sum(summary.spent.values())
-    parts = [*time_parts(summary), ("whole run", total)]
+    parts = [*steps.time_parts(summary), ("whole run", total)]
     return [(name, f"{value:,.1f} s", f"{100 * value / total:.1f} %" if total else "-") for name, value in parts]
 
 
@@ -134,6 +103,7 @@ def epoch_cells(row: EpochRow) -> Row:
         text.count(row.global_batch_size),
         f"{row.lr_last:.4g}",
         words.number(row.train_loss, ".4f"),
+        words.percent(row.train_top1),
         words.percent(row.top1),
         words.percent(row.top5),
         f"{elapsed_s(row.spent, 'dawnbench') / 3600:.4f}",
@@ -184,6 +154,9 @@ def _runs_compared(summaries: Sequence[RunSummary]) -> list[Row]:
         row("best top-1 %", (words.percent(top1.top1 if top1 else None) for _, top1, _ in tops)),
         row("final top-5 %", (words.percent(last.top5 if last else None) for _, _, last in tops)),
         row("final top-1 %", (words.percent(last.top1 if last else None) for _, _, last in tops)),
+        row(
+            "final training top-1 %", (words.percent(s.epochs[-1].train_top1 if s.epochs else None) for s in summaries)
+        ),
         row("epochs done", (f"{len(summary.epochs)} of {summary.total_epochs}" for summary in summaries)),
         row("images/s", (words.number(summary.images_per_second, ",.1f") for summary in summaries)),
         row("attempts", (str(len(summary.attempts)) for summary in summaries)),

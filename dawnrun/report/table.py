@@ -9,7 +9,7 @@ from rich.text import Text
 
 from dawnrun.clock import RULES
 from dawnrun.record.summary import RunSummary
-from dawnrun.report import against, rows, seeds, words
+from dawnrun.report import against, rows, seeds, steps, words
 from dawnrun.report.claim import NO_OTHERS, Others, remarks
 
 
@@ -34,6 +34,9 @@ def _single(summary: RunSummary, others: Others) -> Iterator[RenderableType]:
     yield _facts(summary)
     yield _clocks(summary)
     yield _grid(rows.PHASE_COLUMNS, map(rows.phase_cells, summary.phases))
+    timed = steps.step_rows(summary)
+    if timed:
+        yield _grid(steps.STEP_COLUMNS, iter(timed))
     crossing = summary.crossing()
     bold = None if crossing is None else str(crossing.epoch)
     yield _grid(rows.EPOCH_COLUMNS, map(rows.epoch_cells, summary.epochs), bold=bold)
@@ -79,7 +82,7 @@ def _clocks(summary: RunSummary) -> Table:
 
 def _columns(names: rows.Row) -> Table:
     """An empty table of figures."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
     for name in names:
         table.add_column(name, justify="right")
     return table

@@ -12,7 +12,7 @@ from dawnrun.report.claim import NO_OTHERS, Claim, Others, remarks
 
 COLUMNS = (
     "kind", "name", "recipe", "seed", "outcome", "target", "epoch_of_crossing", "top5_at_crossing", "top1_at_crossing",
-    *(f"{rule}_s" for rule in RULES), "cost_usd", "best_top5", "best_top1", "final_top5", "final_top1", "epochs_done",
+    *(f"{rule}_s" for rule in RULES), "cost_usd", "best_top5", "best_top1", "final_top5", "final_top1", "final_train_top1", "epochs_done",
     "total_epochs", "images_per_second", "attempts", "lost_steps", "nodes", "processes", "device", "hardware",
     "train_images", "validation_images", "status", "git_commit", "source", "seal_faults",
 )  # fmt: skip
@@ -49,6 +49,7 @@ def _run(summary: RunSummary) -> Mapping[str, Any]:
         "best_top1": top1 and top1.top1,
         "final_top5": final and final.top5,
         "final_top1": final and final.top1,
+        "final_train_top1": summary.epochs[-1].train_top1 if summary.epochs else None,
         "epochs_done": len(summary.epochs),
         "total_epochs": summary.total_epochs,
         "images_per_second": summary.images_per_second,

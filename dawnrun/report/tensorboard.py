@@ -48,6 +48,7 @@ def scalars(summary: RunSummary, began: float) -> Iterator[Scalar]:
     for point in summary.progress:
         values: dict[str, Any] = {
             "train/loss": point.loss,
+            "train/top1": point.train_top1,
             "train/images_per_second": point.images_per_second,
             "schedule/lr": point.lr,
             "schedule/momentum": point.momentum,

@@ -27,6 +27,11 @@ class Aggregated:
             self._ddp = _distribute(model, device)
             self.forward = self._ddp
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether gradients go to other processes at all."""
+        return self._ddp is not None
+
     def without_exchange(self) -> AbstractContextManager[None]:
         """Gradients of the block stay on this process; for all micro-batches of a step but the last."""
         return nullcontext() if self._ddp is None else self._ddp.no_sync()

@@ -65,9 +65,10 @@ def train(run: Training) -> FinishReason:
     batches = _first_batch(run)
     for plan in run.schedule.steps(first=run.state.step):
         run.journal.phase(plan)
-        run.stepper.step(run.state, batches, plan)
+        ends_window = run.progress.due(plan) or _saves_by_steps(run, plan)
+        run.stepper.step(run.state, batches, plan, timed=ends_window)
         run.progress.add(run.stepper.loss, plan)
-        if not (run.progress.due(plan) or _saves_by_steps(run, plan)):
+        if not ends_window:
             continue
         collect(run)
         window = _flush(run, plan)

@@ -2,13 +2,14 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.record.events import Json
+from dawnrun.train.parts import MEASURED, OWN, Part
 from dawnrun.train.peers import Peers
 from dawnrun.train.step import Stepper, TrainState
 
@@ -44,6 +45,8 @@ class Progress:
         self._run_length = torch.zeros((), device=device)
         self._longest = torch.zeros((), device=device)
         self._device = device
+        # Counts of a window may go beyond what fp32 holds exactly; mps has nothing wider.
+        self._dtype = torch.float32 if device.type == "mps" else torch.float64
         self._skipped_before = 0.0
         self._phase_index: int | None = None
         self.stop_asked = False
@@ -71,18 +74,9 @@ class Progress:
 
     def flush(self, state: TrainState, stepper: Stepper, plan: StepPlan, bad_images: int) -> Window:
         """Read the sums, exchange them, and begin the next window."""
-        scale = state.loss_scale
-        local = torch.stack(
-            [
-                self._loss_sum,
-                self._nonfinite,
-                (self._longest >= self._limit).to(self._loss_sum.dtype),
-                self._loss_sum.new_full((), float(self.stop_asked)),
-                self._loss_sum.new_full((), float(bad_images)),
-                self._loss_sum.new_full((), float(self.reached)),
-            ]
-        )
-        loss_sum, nonfinite, diverged, stop, bad, reached = self._peers.sum_(local).tolist()
+        scale, parts = state.loss_scale, stepper.parts.read()
+        sums, ranks = self._exchanged(stepper, parts, bad_images)
+        loss_sum, nonfinite, diverged, top1_correct, stop, bad, reached = sums
         steps, world_size = state.step - self._first_step, self._peers.world_size
         finite = steps * world_size - nonfinite
         window_s = self._now() - self._began
@@ -102,6 +96,9 @@ class Progress:
             "skipped_steps": round(skipped - self._skipped_before),
             "input_wait_s": stepper.input_wait_s,
             "nonfinite_steps": round(nonfinite),
+            "top1_correct": None if stepper.top1_correct is None else round(top1_correct),
+            **{f"{part}_s": parts.get(part) for part in MEASURED},
+            "ranks": ranks,
         }
         if plan.phase_index != self._phase_index:
             fields["first_step_s"] = window_s / steps
@@ -109,12 +106,41 @@ class Progress:
         self._loss_sum.zero_()
         self._nonfinite.zero_()
         self._longest.zero_()
+        if stepper.top1_correct is not None:
+            stepper.top1_correct.zero_()
         self.start(state.step)
         return Window(
             fields=fields, stop_asked=stop > 0, reached=reached > 0, diverged=diverged > 0, bad_images=round(bad)
         )
 
+    def _exchanged(
+        self, stepper: Stepper, parts: Mapping[Part, float], bad_images: int
+    ) -> tuple[list[float], dict[str, Json] | None]:
+        """The window's sums over all processes, and how far apart these are, in one exchange.
+
+        For the spread every process has places of its own in the sum, in which the others leave 0.
+        """
+        correct = self._nonfinite.new_zeros(()) if stepper.top1_correct is None else stepper.top1_correct
+        counted = [self._loss_sum, self._nonfinite, self._longest >= self._limit, correct]
+        told = [float(self.stop_asked), float(bad_images), float(self.reached)]
+        waits, owns = [[0.0] * self._peers.world_size for _ in range(2)]
+        waits[self._peers.rank] = stepper.input_wait_s
+        owns[self._peers.rank] = sum(parts.get(part, 0.0) for part in OWN)
+        on_device = torch.stack([value.to(self._dtype) for value in counted])
+        from_host = torch.tensor([*told, *waits, *owns], dtype=self._dtype, device=self._device)
+        values = self._peers.sum_(torch.cat([on_device, from_host])).tolist()
+        num_sums = len(counted) + len(told)
+        if self._peers.world_size == 1:
+            return values[:num_sums], None
+        waits, owns = values[num_sums : num_sums + len(waits)], values[num_sums + len(waits) :]
+        return values[:num_sums], {"input_wait_s": _spread(waits), "own_s": _spread(owns) if parts else None}
+
     def resume(self, state: TrainState) -> None:
         """Begin counting after a checkpoint was loaded."""
         self._skipped_before = 0.0 if state.loss_scale is None else float(state.loss_scale.skipped)
         self.start(state.step)
+
+
+def _spread(values: Sequence[float]) -> dict[str, Json]:
+    """The least and the most of what processes have, and the first rank that has the most."""
+    return {"least": min(values), "most": max(values), "rank": values.index(max(values))}

@@ -18,6 +18,7 @@ from dawnrun.train.input import Batch
 from dawnrun.train.mixup import mixed_images, mixed_loss, mixup_share
 from dawnrun.train.model import RunningStatistics
 from dawnrun.train.optim import LossScale, clip_gradients_, shrink_weights_
+from dawnrun.train.parts import StepParts, at_last_gradient
 from dawnrun.train.precision import DTYPES
 
 
@@ -55,6 +56,12 @@ def mean_loss(logits: torch.Tensor, labels: torch.Tensor, loss: Loss) -> torch.T
     return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / num_images
 
 
+def count_right(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """How many rows have the label's logit above all others: int64, of one element. Ties and NaN count against."""
+    own = logits.gather(1, labels[:, None])
+    return ((logits >= own).sum(1) == 1).sum()
+
+
 @dataclass(kw_only=True, slots=True)
 class TrainState:
     """Everything an update changes. `step` counts updates done."""
@@ -73,7 +80,11 @@ class TrainState:
 
 
 class Stepper:
-    """Makes updates; `loss` is the mean loss over this process's images of the last update (on the device)."""
+    """Makes updates; `loss` is the mean loss over this process's images of the last update (on the device).
+
+    Since the last window: `input_wait_s`, `top1_correct` (of this process's training images as they were seen, by the
+    weights of the moment; on the device; None with mixup, whose images have two labels), and `parts` of a timed step.
+    """
 
     def __init__(
         self, recipe: Recipe, precision: str, device: torch.device, *, rank: int = 0, world_size: int = 1
@@ -85,19 +96,26 @@ class Stepper:
         self._loss, self._rule, self._highest_lr = recipe.loss, recipe.optimizer, bounds(recipe.lr)[1]
         self._device_type, self._autocast = device.type, DTYPES[precision] if precision in ("bf16", "fp16") else None
         self.loss = torch.zeros((), device=device)
+        self.top1_correct = None if self._mixup_alpha is not None else torch.zeros((), dtype=torch.long, device=device)
+        self.parts = StepParts(device)
         self.input_wait_s = 0.0
 
     def autocast(self) -> torch.autocast | nullcontext[None]:
         """Half precision where the run uses it."""
         return torch.autocast(self._device_type, dtype=self._autocast) if self._autocast else nullcontext()
 
-    def step(self, state: TrainState, batches: Iterator[Batch], plan: StepPlan) -> None:
-        """Take `plan.accumulate_steps` batches and make one update with the plan's rate and momentum."""
+    def step(self, state: TrainState, batches: Iterator[Batch], plan: StepPlan, *, timed: bool = False) -> None:
+        """Take `plan.accumulate_steps` batches and make one update with the plan's rate and momentum.
+
+        `timed`: note how long its parts take.
+        """
+        self.parts.begin(timed=timed)
         self.loss.zero_()
         state.optimizer.zero_grad(set_to_none=True)
         for index in range(plan.accumulate_steps):
             batch = next(batches)
             self.input_wait_s += batch.wait_s
+            self.parts.mark("input")
             state.statistics.before_micro_batch(index, plan.accumulate_steps)
             with state.model.without_exchange() if index + 1 < plan.accumulate_steps else nullcontext():
                 self._forward_backward(state, batch, plan, index * self._world_size + self._rank)
@@ -107,6 +125,7 @@ class Stepper:
         state.step += 1
         if state.average is not None:
             state.average.update(state.step, skipped)
+        self.parts.mark("update")
 
     def _forward_backward(self, state: TrainState, batch: Batch, plan: StepPlan, micro_batch: int) -> None:
         """Add one micro-batch's gradients; `micro_batch` numbers it in the step, over all processes."""
@@ -123,10 +142,23 @@ class Stepper:
         else:
             loss = mixed_loss(lambda labels: mean_loss(logits, labels, self._loss), batch.labels, share)
         self.loss += loss.detach()
+        if self.top1_correct is not None:
+            self.top1_correct += count_right(logits.detach(), batch.labels)
         if self._loss.divide_by is not None:
             loss = loss * (plan.global_batch_size / self._loss.divide_by)
         scaled = loss if state.loss_scale is None else loss * state.loss_scale.scale
-        torch.autograd.backward(scaled)
+        self.parts.mark("forward")
+        self._backward(state, scaled)
+
+    def _backward(self, state: TrainState, loss: torch.Tensor) -> None:
+        """Gradients are sent while others are being computed; only what is left of that at the end counts as exchange."""
+        if not (self.parts.is_on and state.model.exchanges):
+            torch.autograd.backward(loss)
+            self.parts.mark("backward")
+            return
+        with at_last_gradient(state.bare.parameters(), lambda: self.parts.mark("backward")):
+            torch.autograd.backward(loss)
+        self.parts.mark("exchange")
 
     def _update(self, state: TrainState, plan: StepPlan) -> torch.Tensor | None:
         """Gradients hold the sum over micro-batches of the mean over processes; a step with overflow is skipped.

@@ -248,3 +248,69 @@ def test_two_runs_in_one_folder_are_refused(tmp_path):
     log = first.event_files(2)[1]
     log.write_text(log.read_text().replace(f'"run_id":"{second.path.name}"', f'"run_id":"{first.path.name}"'))
     assert len(summarize(first).attempts) == 2
+
+
+def test_parts_right_answers_and_spread_of_windows(tmp_path):
+    """Each window's seconds beyond the input in the proportions of its timed step; what was not timed is left out."""
+    script = make_script(tmp_path, recipe=one_phase(1), step_s=1.0)  # ten steps of 32 images
+    script.launch()
+    script.start()
+    ranks = [
+        {"input_wait_s": {"least": 0.5, "most": 1.0, "rank": 1}, "own_s": {"least": 0.5, "most": 0.75, "rank": 3}},
+        {"input_wait_s": {"least": 0.0, "most": 1.0, "rank": 0}, "own_s": {"least": 0.25, "most": 1.0, "rank": 0}},
+    ]
+    parts = {"forward_s": 0.25, "backward_s": 0.5, "exchange_s": 0.125, "update_s": 0.125}
+    script.window(1, input_wait_s=1.0, top1_correct=0, ranks=None, **parts)  # nothing but the input
+    script.window(4, input_wait_s=0.5, top1_correct=5, ranks=ranks[0], **parts)
+    script.window(3, input_wait_s=0.0, top1_correct=11, ranks=ranks[1], **{**parts, "exchange_s": 1.125})
+    script.window(2, top1_correct=16, ranks=None, **dict.fromkeys(parts))
+    script.validate(500, 900)
+    script.finish("all_epochs")
+    summary = summarize(script.run)
+    (phase,) = summary.phases
+    assert phase.timed_steps == 7
+    assert phase.parts_s == {
+        "forward": 3.5 * 0.25 + 3 * 0.125,
+        "backward": 3.5 * 0.5 + 3 * 0.25,
+        "exchange": 3.5 * 0.125 + 3 * 0.5625,
+        "update": 3.5 * 0.125 + 3 * 0.0625,
+    }
+    assert phase.ranks["input_wait_s"] == {"least": 0.5 / 7, "most": 2.0 / 7}
+    assert phase.ranks["own_s"] == {"least": (4 * 0.5 + 3 * 0.25) / 7, "most": (4 * 0.75 + 3 * 1.0) / 7}
+    assert (phase.ranks["slowest"], phase.ranks["slowest_share"]) == (3, 4 / 7)
+    assert summary.epochs[0].train_top1 == 10.0
+    assert [point.train_top1 for point in summary.progress] == [0.0, 100 * 5 / 128, 100 * 11 / 96, 25.0]
+
+
+def test_logs_without_parts_have_none(tmp_path):
+    """Those of versions that did not record them, or of mixup, whose images have two labels."""
+    script = make_script(tmp_path, recipe=one_phase(1))
+    script.launch()
+    script.start()
+    script.window(10, top1_correct=None, forward_s=None)
+    script.validate(500, 900)
+    script.finish("all_epochs")
+    text = (script.run.events_dir(1) / "trainer.jsonl").read_text()
+    for key in ("top1_correct", "forward_s", "backward_s", "exchange_s", "update_s", "ranks"):
+        assert f'"{key}":' in text.replace(": ", ":")
+    summary = summarize(script.run)
+    assert summary.phases[0].parts_s == {} and summary.phases[0].ranks == {}
+    assert summary.epochs[0].train_top1 is None and summary.progress[0].train_top1 is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("top1_correct", 161, "161 right in top-1 of 160 training images is impossible"),
+        ("top1_correct", -1, "-1 right in top-1"),
+        ("exchange_s", -0.5, "exchange_s is -0.5, below 0"),
+    ],
+)
+def test_impossible_figures_of_a_window_are_refused(tmp_path, field, value, why):
+    script = make_script(tmp_path)
+    script.launch()
+    script.start()
+    script.window(5, **{field: value})
+    script.kill()
+    with pytest.raises(ReportError, match=why):
+        summarize(script.run)

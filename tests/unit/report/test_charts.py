@@ -40,6 +40,24 @@ def test_target_and_crossing_are_marked():
     assert reached.count("<use") == unmarked.count("<use") + 1
 
 
+def test_accuracy_on_training_images_is_told_apart():
+    """A thin line of its own, named once; none where it was not counted."""
+    trained = sample(epochs=tuple(replace(row, train_top1=50.0) for row in sample().epochs))
+    for _, _, chart in CHARTS[:2]:
+        assert words(draw(chart, [trained, trained])).count("thin: top-1, training images") == 1
+        assert "training images" not in words(draw(chart, [sample()]))
+
+
+def test_training_is_cut_into_its_parts_where_they_are_known():
+    """Where no step was timed the bar has waiting for input and the rest."""
+    chart = CHARTS[5][2]
+    parts = {"forward": 100.0, "backward": 200.0, "exchange": 5.0, "update": 15.0}
+    timed = sample(phases=(replace(sample().phases[0], parts_s=parts, timed_steps=200),))
+    legend = words(draw(chart, [timed]))
+    assert all(name in legend for name in ("waiting for input", *parts, "the rest of training", "validation"))
+    assert "backward" not in words(draw(chart, [sample()]))
+
+
 def test_the_users_settings_change_nothing(monkeypatch):
     """C40: whatever backend and style the user has set, and what was set before stays."""
     before = draw(CHARTS[0][2], [sample()])

@@ -1,6 +1,7 @@
 """The report on a terminal."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from report_samples import sample, sample_attempt
@@ -24,10 +25,10 @@ def test_headline_clocks_and_epochs():
     assert said.splitlines()[-1] == said.splitlines()[0]
     times = next(line.split() for line in said.splitlines() if "time to target" in line)
     assert times[3:] == ["0:12:00", "0:12:20", "0:12:00", "0:12:20"]
-    assert "validation             -      20.0 s           -       20.0 s" in said
+    assert "validation - 20.0 s - 20.0 s" in " ".join(said.split())
     assert "78.34 USD (391.68 USD/h for 16 nodes)" in said
     assert "epochs 1-4: 128 px centre crop of 146 px; 50,000 images, 8 processes" in " ".join(said.split())
-    assert "3 224 1,792 0.1667 2.3333 72.80 92.80 0.3000 1,234.5" in " ".join(said.split())
+    assert "3 224 1,792 0.1667 2.3333 - 72.80 92.80 0.3000 1,234.5" in " ".join(said.split())
     assert "2 3-4 224 1,792 14 x 1 200 2,500.0 7.20 s" in " ".join(said.split())
     assert "published run, some of its settings are not" in said
 
@@ -84,3 +85,12 @@ def test_a_log_that_is_not_what_was_sealed_comes_before_any_figure():
     single = shown([doubted]).splitlines()
     assert single[1] == "sample: the event log is not what was sealed: x"
     assert shown([sample(), doubted]).splitlines()[0] == "sample: the event log is not what was sealed: x"
+
+
+def test_accuracy_on_training_images_stands_apart_from_validation():
+    """Within 80 columns, with every figure whole."""
+    epochs = tuple(replace(row, train_top1=51.239) for row in sample().epochs)
+    lines = shown([sample(epochs=epochs)]).splitlines()
+    (heads,) = (number for number, line in enumerate(lines) if line.split()[:3] == ["epoch", "px", "batch"])
+    assert lines[heads - 1].strip() == "train" and len(lines[heads]) <= 80
+    assert "3 224 1,792 0.1667 2.3333 51.23 72.80 92.80 0.3000 1,234.5" in " ".join(" ".join(lines).split())

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from dawnrun.recipe.schedule import StepPlan
+from dawnrun.train.parts import StepParts
 from dawnrun.train.peers import Peers
 from dawnrun.train.progress import Progress
 
@@ -15,6 +16,19 @@ class Fake:
 
     def __init__(self) -> None:
         self.step, self.input_wait_s = 0, 0.0
+        self.top1_correct: torch.Tensor | None = torch.tensor(0)
+        self.parts = StepParts(torch.device("cpu"))
+
+
+class Pair(Peers):
+    """This process is rank 1 of two; what rank 0 has in the exchange is given."""
+
+    def sum_(self, values: torch.Tensor) -> torch.Tensor:
+        other = values.clone()
+        other[-4:] = torch.tensor(
+            [0.25, 0.0, 0.5, 0.0]
+        )  # rank 0's input wait and own seconds, nothing in rank 1's places
+        return values.add_(other)
 
 
 def plan(step: int, *, phase_index: int = 0, ends_epoch: bool = False) -> StepPlan:
@@ -79,3 +93,26 @@ def test_a_run_of_bad_losses_diverges_also_across_windows(losses: list[float], d
     assert windows(losses, every=2)[-1].diverged is diverged
     scattered = windows([1.0, float("nan"), 1.0, float("nan"), 1.0, float("nan"), 1.0], every=3)
     assert not any(w.diverged for w in scattered)
+
+
+def test_right_answers_parts_and_spread_of_a_window() -> None:
+    """Sums over processes and the window; counts stay exact beyond what fp32 holds; mixup has no count."""
+    progress = Progress(torch.device("cpu"), Pair(rank=1, world_size=2), log_every_steps=1, max_consecutive_nonfinite=3)
+    fake, this = Fake(), plan(0, ends_epoch=True)
+    fake.step, fake.input_wait_s, fake.top1_correct = 1, 1.5, torch.tensor(2**24 + 1)
+    fake.parts.begin(timed=True)
+    for part in ("input", "forward", "backward", "update"):
+        fake.parts.mark(part)
+    progress.add(torch.tensor(1.0), this)
+    fields = progress.flush(fake, fake, this, 0).fields
+    assert fields["top1_correct"] == 2 * (2**24 + 1)
+    assert int(fake.top1_correct) == 0 and fake.input_wait_s == 0
+    assert fields["ranks"]["input_wait_s"] == {"least": 0.25, "most": 1.5, "rank": 1}
+    own = fields["forward_s"] + fields["backward_s"] + fields["update_s"]
+    assert fields["ranks"]["own_s"] == {"least": pytest.approx(own), "most": 0.5, "rank": 0}
+    assert fields["exchange_s"] == 0.0
+
+    fake.step, fake.top1_correct = 2, None
+    progress.add(torch.tensor(1.0), this)
+    fields = progress.flush(fake, fake, this, 0).fields
+    assert fields["top1_correct"] is None and fields["forward_s"] is None and fields["ranks"]["own_s"] is None
