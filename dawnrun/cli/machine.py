@@ -6,7 +6,14 @@ from pathlib import Path
 from dawnrun.cli.attempt import say
 from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import LaunchError
-from dawnrun.launch.checks import check_data, check_images, check_import, check_output, data_folders
+from dawnrun.launch.checks import (
+    check_data,
+    check_execution,
+    check_images,
+    check_import,
+    check_output,
+    data_folders,
+)
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schedule import Schedule
@@ -42,6 +49,7 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
+    check_execution(document, site)
     choose_decoder(recipe.input.decoder)
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)

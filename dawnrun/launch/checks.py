@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from dawnrun.errors import DataError, LaunchError, RecipeError, UsageError
+from dawnrun.recipe.check import execution_fault
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest, size
@@ -36,6 +37,13 @@ def check_import(document: Document[Recipe]) -> None:
         hint = "it is looked for in the current folder and among the installed packages"
         problem = document.problem("model.import", f"there is no package or module {package}", (hint,))
         raise RecipeError([problem], subject=document.source)
+
+
+def check_execution(document: Document[Recipe], site: Site) -> None:
+    """RecipeError where the recipe's `compute.execution` cannot work on this site; the worker sees more."""
+    reason = execution_fault(document.value.compute.execution, site.device, site.world_size)
+    if reason is not None:
+        raise RecipeError([document.problem("compute.execution", reason)], subject=document.source)
 
 
 def check_data(folders: Mapping[str, Path]) -> None:

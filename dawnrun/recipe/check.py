@@ -167,6 +167,18 @@ def _input(source: Input) -> Iterator[_Finding]:
             yield _Finding(Problem(key=f"input.std[{index}]", message=f"must be above 0, not {value:g}"))
 
 
+def execution_fault(execution: str, device: str, world_size: int) -> str | None:
+    """Why `compute.execution` cannot work on a kind of device (auto: not known yet) and so many processes."""
+    if execution != "cuda_graph":
+        return None
+    if device not in ("cuda", "auto"):
+        return f"cuda_graph needs a CUDA device, and this is {device}; use eager or compile"
+    if world_size > 1:
+        # DDP under capture asks for 11 warm-up passes, no watchdog and bucket views that stay: not offered untried.
+        return f"cuda_graph works in one process, not in {world_size}: DDP's exchange is not captured; use compile"
+    return None
+
+
 def check_splitting(recipe: Recipe, world_size: int) -> list[Problem]:
     """Phases whose global batch cannot be shared evenly by `world_size` processes, and what could be done."""
     micro_batches = [phase.global_batch_size // phase.per_device_batch_size for phase in recipe.phases]

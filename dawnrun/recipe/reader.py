@@ -1,6 +1,7 @@
 """Recipe and site files to frozen models: every problem at its line, `--set` applied, origins kept."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -42,6 +43,14 @@ class Document(Generic[T]):
         while key and key not in self.places:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return replace(problem, place=self.places.get(key, Place(source=self.source)))
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What is found wrong with a key inside, where the document is not at hand, is told at the key's place."""
+        try:
+            yield
+        except RecipeError as error:
+            raise RecipeError([self.locate(problem) for problem in error.problems], subject=self.source) from error
 
     @property
     def origins(self) -> Mapping[str, str]:

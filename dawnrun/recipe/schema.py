@@ -132,6 +132,10 @@ class Target(Part):
 class Compute(Part):
     """How the arithmetic is carried out."""
 
+    execution: Literal["eager", "compile", "cuda_graph"] = Field(
+        "eager",
+        description="call by call, by torch.compile, or as CUDA graphs (one process); graphs: one for each shape",
+    )
     tf32: bool = Field(True, description="allow TensorFloat-32 in fp32 products on GPUs that have it")
     cudnn_benchmark: bool = Field(True, description="let cuDNN time its algorithms once per shape")
 

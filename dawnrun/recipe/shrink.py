@@ -52,6 +52,7 @@ def shrink(recipe: Recipe) -> Recipe:
         "validation": Validation(),
         "checkpoint": Checkpointing(every_epochs=sum(epochs), keep=1),
         "target": Target(stop=False),
+        "compute": recipe.compute.model_copy(update={"execution": "eager"}),
         "precision": "auto",
         "log_every_steps": 5,
     }
