@@ -80,5 +80,7 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
             f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {sizes} px, batch {phase.global_batch_size}"
             f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
         )
+    if recipe.input.import_ is not None:
+        say(f"data        by {recipe.input.import_}, below {escaped(site.data_root)}")
     for name, folder in data_folders(recipe, site).items():
         say(f"data        {name}: {escaped(folder)}")

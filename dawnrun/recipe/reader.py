@@ -1,5 +1,6 @@
 """Recipe and site files to frozen models: every problem at its line, `--set` applied, origins kept."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from dawnrun.text import nearest
 
 T = TypeVar("T", bound=Part)
 _MOST_BYTES = 1 << 20
+PLACES = "places.json"
+"""Beside a resolved recipe: where its values were written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +46,10 @@ class Document(Generic[T]):
         while key and key not in self.places:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return replace(problem, place=self.places.get(key, Place(source=self.source)))
+
+    def places_text(self) -> str:
+        """Where each key is written, as JSON: for a process that reads the resolved values and is to name the user's lines."""
+        return json.dumps({key: [place.source, place.line, place.column] for key, place in self.places.items()})
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -76,6 +83,18 @@ def read(source: Path | str | None, kind: type[T], overrides: Sequence[str] = ()
     name = "defaults" if path is None else str(path)
     text = "" if path is None else _read_text(path)
     return read_text(text, kind, overrides, source=name, may_be_empty=path is None)
+
+
+def read_resolved(path: Path) -> Document[Recipe]:
+    """The resolved recipe of an attempt, with the places at which the user wrote its values where they were kept."""
+    document, kept = read(path, Recipe), path.with_name(PLACES)
+    if not kept.is_file():
+        return document
+    places = {
+        key: Place(source=source, line=line, column=column)
+        for key, (source, line, column) in json.loads(kept.read_text(encoding="utf-8")).items()
+    }
+    return replace(document, places=places, source=places[""].source if "" in places else document.source)
 
 
 def read_text(

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Percent, Positive, Rgb, Word
 from dawnrun.recipe.launchers import Launcher, Local
-from dawnrun.recipe.method import Average, Loss, Model, Optimizer
+from dawnrun.recipe.method import IMPORT_PATTERN, Average, Loss, Model, Optimizer
 from dawnrun.recipe.pieces import AnyCurve, Curve
 
 
@@ -81,6 +81,12 @@ class Input(Part):
 
     datasets: Mapping[str, str] = Field(
         {"full": "."}, description="name -> folder under the site's data_root that holds train/ and val/"
+    )
+    import_: str | None = Field(
+        None,
+        alias="import",
+        pattern=IMPORT_PATTERN,
+        description="the user's own images instead of class folders or shards: package.module:function, called with folder and split",
     )
     num_train_images: Positive | None = Field(
         None, description="training images the plan counts with; left out: counted from the data"

@@ -19,6 +19,7 @@ from dawnrun.train.facts import data_facts, started_facts
 from dawnrun.train.input import open_input
 from dawnrun.train.journal import Journal
 from dawnrun.train.loop import Training
+from dawnrun.train.loss import LossFunction, build_loss
 from dawnrun.train.model import RunningStatistics, build_model, weights_sha256
 from dawnrun.train.optim import LossScale, build_optimizer
 from dawnrun.train.precision import DTYPES
@@ -64,11 +65,20 @@ def build(worker: Worker) -> Training:
         model = initial_model(worker, num_classes=len(classes))
         initial_sha256 = weights_sha256(model.state_dict()) if peers.is_first else ""
         state = build_state(worker, model, precision, execution)
+        stepper = Stepper(
+            recipe,
+            precision,
+            device,
+            rank=peers.rank,
+            world_size=peers.world_size,
+            execution=execution,
+            loss=_loss(worker, precision, num_classes=len(classes)),
+        )
     run = Training(
         recipe=recipe,
         schedule=schedule,
         state=state,
-        stepper=Stepper(recipe, precision, device, rank=peers.rank, world_size=peers.world_size, execution=execution),
+        stepper=stepper,
         batches=batches,
         progress=Progress(
             device,
@@ -127,6 +137,14 @@ def _execution(worker: Worker, precision: str, schedule: Schedule) -> Eager:
             world_size=worker.peers.world_size,
             num_shapes=len(schedule.shapes()),
         )
+
+
+def _loss(worker: Worker, precision: str, *, num_classes: int) -> LossFunction:
+    """RecipeError at its line if an imported one cannot be had."""
+    recipe, dtype = worker.recipe.value, torch.float64 if precision == "fp64" else torch.float32
+    with worker.recipe.told():
+        outputs = recipe.model.num_classes or num_classes
+        return build_loss(recipe.loss, num_classes=outputs, device=worker.device, dtype=dtype)
 
 
 def build_state(worker: Worker, model: torch.nn.Module, precision: str, execution: Eager = EAGER) -> TrainState:

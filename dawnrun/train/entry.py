@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from dawnrun.errors import LaunchError
-from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.reader import Document, read, read_resolved
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.peers import Peers, connect
@@ -58,7 +58,7 @@ def choose_device(asked: str) -> torch.device:
 
 def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worker:
     """Read what this attempt is to do, take the device, join the others."""
-    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
+    recipe = read_resolved(attempt_file(run, attempt, "resolved.yaml"))
     site = read(attempt_file(run, attempt, "site.yaml"), Site).value
     device = choose_device(site.device)
     torch.set_num_threads(threads_of(site))

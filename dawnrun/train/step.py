@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from dawnrun.recipe.curve import bounds
-from dawnrun.recipe.method import Loss, Optimizer
+from dawnrun.recipe.method import Optimizer
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import Recipe
 from dawnrun.train.aggregate import Aggregated
@@ -17,6 +17,7 @@ from dawnrun.train.average import MovingAverage
 from dawnrun.train.execution import EAGER, Eager
 from dawnrun.train.input import Batch
 from dawnrun.train.large_batch import Number
+from dawnrun.train.loss import LossFunction, mean_loss
 from dawnrun.train.mixup import mixed_images, mixed_loss, mixup_share
 from dawnrun.train.model import RunningStatistics
 from dawnrun.train.optim import LossScale, clip_gradients_, shrink_weights_
@@ -42,19 +43,6 @@ class Normalizer:
             self._buffers[images.shape] = out
         torch.sub(images, self._mean, out=out)
         return out.mul_(self._scale)
-
-
-def mean_loss(logits: torch.Tensor, labels: torch.Tensor, loss: Loss) -> torch.Tensor:
-    """Mean over images of cross-entropy, or of binary cross-entropy summed over the classes; `logits`: N,C.
-
-    Labels are smoothed to (1 - s) + s / C for the true class and s / C for the others.
-    """
-    if loss.name == "cross_entropy":
-        return F.cross_entropy(logits, labels, label_smoothing=loss.label_smoothing)
-    num_images, num_classes = logits.shape
-    targets = torch.full_like(logits, loss.label_smoothing / num_classes)
-    targets.scatter_(1, labels[:, None], 1 - loss.label_smoothing + loss.label_smoothing / num_classes)
-    return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / num_images
 
 
 @dataclass(kw_only=True, slots=True)
@@ -86,12 +74,17 @@ class Stepper:
         rank: int = 0,
         world_size: int = 1,
         execution: Eager = EAGER,
+        loss: LossFunction | None = None,
     ) -> None:
-        """`precision`: resolved, not auto; `rank` and `world_size` number the micro-batches of a step."""
+        """`precision`: resolved, not auto; `rank` and `world_size` number the micro-batches of a step.
+
+        `loss`: as build_loss makes it; needed where the recipe imports one and steps are made.
+        """
         self._seed, self._mixup_alpha = recipe.seed, recipe.input.mixup_alpha
         self._rank, self._world_size = rank, world_size
         self.normalize = Normalizer(recipe, precision, device)
-        self._loss, self._rule, self._highest_lr = recipe.loss, recipe.optimizer, bounds(recipe.lr)[1]
+        self._loss_of = loss or partial(mean_loss, loss=recipe.loss)
+        self._divide_by, self._rule, self._highest_lr = recipe.loss.divide_by, recipe.optimizer, bounds(recipe.lr)[1]
         self._device_type, self._autocast = device.type, DTYPES[precision] if precision in ("bf16", "fp16") else None
         self._execution, self._apply = execution, execution.compiled(apply_gradients)
         self.loss = torch.zeros((), device=device)
@@ -126,8 +119,8 @@ class Stepper:
         if self._mixup_alpha is not None:
             drawn = mixup_share(self._mixup_alpha, seed=self._seed, step=plan.step, micro_batch=number)
             share = self._execution.number("mixup_share", drawn)
-        if self._loss.divide_by is not None:
-            factor = self._execution.number("loss_factor", plan.global_batch_size / self._loss.divide_by)
+        if self._divide_by is not None:
+            factor = self._execution.number("loss_factor", plan.global_batch_size / self._divide_by)
         # BatchNorm has another momentum where a step is several micro-batches.
         key = ("micro-batch", images.shape, plan.accumulate_steps > 1)
         self._execution.run(key, lambda: self._forward_backward(state, images, labels, share, factor))
@@ -143,9 +136,9 @@ class Stepper:
         # fp16 and bf16 logits are widened: the softmax of 1,000 classes loses too much there.
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if share is None:
-            loss = mean_loss(logits, labels, self._loss)
+            loss = self._loss_of(logits, labels)
         else:
-            loss = mixed_loss(lambda labels: mean_loss(logits, labels, self._loss), labels, share)
+            loss = mixed_loss(lambda labels: self._loss_of(logits, labels), labels, share)
         self.loss += loss.detach()
         if factor is not None:
             loss = loss * factor
