@@ -6,7 +6,15 @@ from pathlib import Path
 from dawnrun.cli.attempt import say
 from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import LaunchError, UsageError
-from dawnrun.launch.checks import check_data, check_images, check_import, check_output, check_staged, data_folders
+from dawnrun.launch.checks import (
+    check_data,
+    check_execution,
+    check_images,
+    check_import,
+    check_output,
+    check_staged,
+    data_folders,
+)
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schedule import Schedule
@@ -48,6 +56,7 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
+    check_execution(document, site)
     choose_decoder(recipe.input.decoder)
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)
@@ -84,5 +93,7 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
             f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {sizes} px, batch {phase.global_batch_size}"
             f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
         )
+    if recipe.input.import_ is not None:
+        say(f"data        by {recipe.input.import_}, below {escaped(site.data_root)}")
     for name, folder in data_folders(recipe, site).items():
         say(f"data        {name}: {escaped(folder)}")

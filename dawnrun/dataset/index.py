@@ -60,6 +60,11 @@ class DatasetIndex:
         """The bytes of an image. Raises UnreadableImageError."""
         return self.shards.read(image) if self.shards else read_file(self.path(image))
 
+    @property
+    def is_by_path(self) -> bool:
+        """Whether every image is a file of its own, at `path`."""
+        return self.shards is None
+
     def class_name(self, image: int) -> str:
         """Class of an image, as text that can be printed."""
         return printable(self.classes[self.labels[image]])

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dawnrun.recipe.fields import NAME_PATTERN, Line, Natural, Part, Percent, Positive, Rgb, Word
 from dawnrun.recipe.launchers import Launcher, Local
-from dawnrun.recipe.method import Average, Loss, Model, Optimizer
+from dawnrun.recipe.method import IMPORT_PATTERN, Average, Loss, Model, Optimizer
 from dawnrun.recipe.pieces import AnyCurve, Curve
 
 
@@ -82,6 +82,12 @@ class Input(Part):
     datasets: Mapping[str, str] = Field(
         {"full": "."}, description="name -> folder under the site's data_root that holds train/ and val/"
     )
+    import_: str | None = Field(
+        None,
+        alias="import",
+        pattern=IMPORT_PATTERN,
+        description="the user's own images instead of class folders or shards: package.module:function, called with folder and split",
+    )
     num_train_images: Positive | None = Field(
         None, description="training images the plan counts with; left out: counted from the data"
     )
@@ -141,6 +147,10 @@ class Target(Part):
 class Compute(Part):
     """How the arithmetic is carried out."""
 
+    execution: Literal["eager", "compile", "cuda_graph"] = Field(
+        "eager",
+        description="call by call, by torch.compile, or as CUDA graphs (one process); graphs: one for each shape",
+    )
     tf32: bool = Field(True, description="allow TensorFloat-32 in fp32 products on GPUs that have it")
     cudnn_benchmark: bool = Field(True, description="let cuDNN time its algorithms once per shape")
 

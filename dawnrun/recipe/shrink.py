@@ -47,11 +47,12 @@ def shrink(recipe: Recipe) -> Recipe:
         "loss": loss,
         "average": recipe.average and Average(half_life_steps=4, validate_average=recipe.average.validate_average),
         "input": recipe.input.model_copy(
-            update={"datasets": dict.fromkeys(recipe.input.datasets, "demo"), "num_train_images": None}
+            update={"datasets": dict.fromkeys(recipe.input.datasets, "demo"), "num_train_images": None, "import_": None}
         ),
         "validation": Validation(),
         "checkpoint": Checkpointing(every_epochs=sum(epochs), keep=1),
         "target": Target(stop=False),
+        "compute": recipe.compute.model_copy(update={"execution": "eager"}),
         "precision": "auto",
         "log_every_steps": 5,
     }

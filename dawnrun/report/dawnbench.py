@@ -181,6 +181,7 @@ def _misc(summary: RunSummary) -> dict[str, Any]:
             for row in summary.phases
         ],
         "precision": started.get("precision"),
+        "execution": words.execution_of(summary),
         "processes": started.get("world_size"),
         "versions": started.get("versions"),
         "seed": recipe.get("seed"),

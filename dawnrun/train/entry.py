@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from dawnrun.errors import LaunchError
-from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.reader import Document, read, read_resolved
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.peers import Peers, connect
@@ -93,7 +93,7 @@ def enter_beside(run: RunDir, attempt: int, *, began: float, device_index: int) 
 
 
 def _asked_for(run: RunDir, attempt: int) -> tuple[Document[Recipe], Site]:
-    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
+    recipe = read_resolved(attempt_file(run, attempt, "resolved.yaml"))
     return recipe, read(attempt_file(run, attempt, "site.yaml"), Site).value
 
 

@@ -96,7 +96,7 @@ def open_input(
             num_threads=num_threads,
             device=device,
             max_batch_size=max(largest_batch, recipe.validation.batch_size),
-            by_path=all(index.shards is None for index in (*train_sets.values(), validation_set)),
+            by_path=all(index.is_by_path for index in (*train_sets.values(), validation_set)),
         )
     else:
         from dawnrun.train.input.vision import PillowDecoder
