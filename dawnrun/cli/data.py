@@ -11,10 +11,19 @@ from dawnrun.errors import DataError
 from dawnrun.text import count, escaped, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dawnrun.dataset.folder import Split
     from dawnrun.dataset.resize import Filter
 
 FOLDER = click.Path(path_type=Path)
 SOURCE = click.Path(path_type=Path, exists=True)
+SEED = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the shuffle of shards."
+)
+SHARD_MIB = click.option(
+    "--shard-mib", type=click.IntRange(min=1), default=1024, show_default=True, help="Size of a shard."
+)
 
 
 @click.group()
@@ -89,6 +98,16 @@ def check(folder: Path) -> None:
 @click.option("--any-size", is_flag=True, help="Take archives with other counts than the full set's.")
 @click.option("--exclude-blacklisted", is_flag=True, help="Leave out the images of --blacklist-file: 48,238 remain.")
 @click.option("--blacklist-file", type=SOURCE, help="ILSVRC2014_clsloc_validation_blacklist.txt, in the 2014 kit.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("folders", "shards")),
+    default="folders",
+    show_default=True,
+    help="Class folders, or WebDataset shards as `dawnrun data pack` makes them of the folders.",
+)
+@SEED
+@SHARD_MIB
 def imagenet(
     train: Path,
     val: Path,
@@ -97,18 +116,33 @@ def imagenet(
     any_size: bool,
     exclude_blacklisted: bool,
     blacklist_file: Path | None,
+    form: str,
+    seed: int,
+    shard_mib: int,
 ) -> None:
-    """Put ILSVRC2012 into class folders, from its archives or from what was extracted from them.
+    """Put ILSVRC2012 into class folders or shards, from its archives or from what was extracted from them.
 
     Every byte of an image stays as it is; files of an extracted tree are hard-linked where that is possible. Counts
     are checked (1,000 classes, 1,281,167 and 50,000 images). Killed at any point, the same command goes on after the
-    last finished class.
+    last finished class or shard.
     """
     from dawnrun.dataset.imagenet import find_sources, write_imagenet
+    from dawnrun.dataset.imagenet_shards import write_imagenet_shards
 
     if exclude_blacklisted != (blacklist_file is not None):
         raise click.UsageError("--exclude-blacklisted and --blacklist-file need each other")
     sources = find_sources(train, val, devkit, blacklist=blacklist_file)
+    if form == "shards":
+        is_new, numbers = write_imagenet_shards(
+            out,
+            sources,
+            any_size=any_size,
+            seed=seed,
+            shard_bytes=shard_mib * 2**20,
+            progress=lambda total: progress("images", total),
+        )
+        print_packed(out, is_new, numbers)
+        return
     with progress("classes", sum(map(len, sources.splits.values()))) as advance:
         is_new = write_imagenet(out, sources, any_size=any_size, advance=advance)
     click.echo(f"{'wrote' if is_new else 'kept, complete:'} {escaped(out.absolute())}")
@@ -157,8 +191,8 @@ def cores() -> int:
 @data.command()
 @click.argument("source", metavar="SRC", type=SOURCE)
 @click.argument("folder", metavar="DST", type=FOLDER)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the shuffle.")
-@click.option("--shard-mib", type=click.IntRange(min=1), default=1024, show_default=True, help="Size of a shard.")
+@SEED
+@SHARD_MIB
 def pack(source: Path, folder: Path, seed: int, shard_mib: int) -> None:
     """Pack the data set SRC into WebDataset shards in DST, shuffled once.
 
@@ -170,6 +204,11 @@ def pack(source: Path, folder: Path, seed: int, shard_mib: int) -> None:
     is_new, numbers = write_shards(
         source, folder, seed=seed, shard_bytes=shard_mib * 2**20, progress=lambda total: progress("packing", total)
     )
+    print_packed(folder, is_new, numbers)
+
+
+def print_packed(folder: Path, is_new: bool, numbers: "Mapping[Split, tuple[int, int]]") -> None:
+    """What a folder of shards holds; `numbers`: shards and images of each split."""
     sizes = " and ".join(
         f"{plural(images, 'image')} ({split}) in {plural(shards, 'shard')}"
         for split, (shards, images) in numbers.items()

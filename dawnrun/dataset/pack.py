@@ -6,7 +6,7 @@ What goes where follows from seed and sizes alone, so a run that was stopped and
 import hashlib
 import os
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -32,6 +32,9 @@ _BLOCK, _RECORD = 512, 10_240
 _READERS = 8
 _READ_AHEAD = 64
 _LABEL = ".cls"
+Reader = Callable[[int], bytes]
+"""The bytes of an image. Raises UnreadableImageError."""
+Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,19 +53,28 @@ class _Layout:
 
 
 def write_shards(
-    source: Path,
-    folder: Path,
-    *,
-    seed: int,
-    shard_bytes: int,
-    progress: Callable[[int], AbstractContextManager[Callable[[int], None]]],
+    source: Path, folder: Path, *, seed: int, shard_bytes: int, progress: Progress
 ) -> tuple[bool, dict[Split, tuple[int, int]]]:
     """Pack both splits of `source` into `folder`. False where these very shards are there already.
 
     Also the numbers of shards and images of each split. Raises DataError; nothing in `folder` is taken for a data set until
     it is whole.
     """
-    indexes = {split: build_index(source, split) for split in get_args(Split)}
+    indexes: dict[Split, DatasetIndex] = {split: build_index(source, split) for split in get_args(Split)}
+    sources = {split: (index, index.read) for split, index in indexes.items()}
+    return pack_splits(sources, folder, seed=seed, shard_bytes=shard_bytes, progress=progress)
+
+
+def pack_splits(
+    sources: Mapping[Split, tuple[DatasetIndex, Reader]],
+    folder: Path,
+    *,
+    seed: int,
+    shard_bytes: int,
+    progress: Progress,
+) -> tuple[bool, dict[Split, tuple[int, int]]]:
+    """The same, of splits that are read by other means than their index's."""
+    indexes = {split: index for split, (index, _) in sources.items()}
     check_same_classes(indexes["train"], indexes["val"])
     layouts = {split: _lay_out(index, split, seed, shard_bytes) for split, index in indexes.items()}
     numbers = {split: (len(layout.file_bytes), len(indexes[split])) for split, layout in layouts.items()}
@@ -78,8 +90,8 @@ def write_shards(
         check_room(folder, sum(int(layout.file_bytes.sum()) for layout in layouts.values()))
     staging.open()
     with told_apart(folder), progress(sum(map(len, indexes.values()))) as advance:
-        for split, index in indexes.items():
-            _write_split(staging, split, index, layouts[split], advance)
+        for split, (index, read) in sources.items():
+            _write_split(staging, split, index, read, layouts[split], advance)
         names = b"".join(os.fsencode(name) + b"\n" for name in indexes["train"].classes)
         write_aside(staging.at(CLASSES), names)
     staging.finish()
@@ -112,7 +124,12 @@ def _padded(num_bytes: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
 
 
 def _write_split(
-    staging: Staging, split: Split, index: DatasetIndex, layout: _Layout, advance: Callable[[int], None]
+    staging: Staging,
+    split: Split,
+    index: DatasetIndex,
+    read: Reader,
+    layout: _Layout,
+    advance: Callable[[int], None],
 ) -> None:
     """Write the shards that are not there yet, then the index."""
     digests = []
@@ -122,7 +139,7 @@ def _write_split(
             digests.append(sha256_of(path))
             advance(len(images))
         else:
-            digests.append(_write_shard(path, index, images, num_bytes, advance))
+            digests.append(_write_shard(path, index, read, images, num_bytes, advance))
     table = ShardTable(
         files=tuple(shard_name(split, number) for number in range(len(layout.file_bytes))),
         file_bytes=layout.file_bytes,
@@ -141,7 +158,12 @@ def _write_split(
 
 
 def _write_shard(
-    path: Path, index: DatasetIndex, images: NDArray[np.int64], num_bytes: int, advance: Callable[[int], None]
+    path: Path,
+    index: DatasetIndex,
+    read: Reader,
+    images: NDArray[np.int64],
+    num_bytes: int,
+    advance: Callable[[int], None],
 ) -> str:
     """Write one shard, which has its name when it is whole and on the disk; returns its SHA-256."""
     digest = hashlib.sha256()
@@ -152,7 +174,7 @@ def _write_shard(
             file.write(data)
             digest.update(data)
 
-        for image, data in _read(index, images):
+        for image, data in _read(index, read, images):
             if len(data) != index.sizes[image]:
                 raise DataError(f"{printable(index.path(image))} changed while it was packed")
             put(_member(f"{image:08d}.{_kind(data)}", data))
@@ -165,19 +187,19 @@ def _write_shard(
     return digest.hexdigest()
 
 
-def _read(index: DatasetIndex, images: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+def _read(index: DatasetIndex, read: Reader, images: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
     """Images and their bytes in order, read ahead by several threads."""
 
-    def read(image: int) -> tuple[int, bytes]:
+    def read_one(image: int) -> tuple[int, bytes]:
         try:
-            return image, index.read(image)
+            return image, read(image)
         except UnreadableImageError as error:
             raise DataError(f"cannot read {printable(index.path(image))}: {error}") from error
 
     with ThreadPoolExecutor(_READERS) as pool:
         numbers = iter(images.tolist())
         while some := list(islice(numbers, _READ_AHEAD)):
-            yield from pool.map(read, some)
+            yield from pool.map(read_one, some)
 
 
 def _member(name: str, data: bytes) -> bytes:
