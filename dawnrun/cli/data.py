@@ -193,17 +193,37 @@ def cores() -> int:
 @click.argument("folder", metavar="DST", type=FOLDER)
 @SEED
 @SHARD_MIB
-def pack(source: Path, folder: Path, seed: int, shard_mib: int) -> None:
+@click.option("--classes", type=SOURCE, help="Names of the classes of Parquet files, a line each, from number 0 on.")
+def pack(source: Path, folder: Path, seed: int, shard_mib: int, classes: Path | None) -> None:
     """Pack the data set SRC into WebDataset shards in DST, shuffled once.
+
+    SRC holds class folders, shards, or Parquet files as Hugging Face has them (columns `image` and `label`).
 
     A run reads the shards in any order through an index beside them, with the same batches as from SRC. Killed at any
     point, the same command goes on after the last shard and makes the same files. A complete set is kept.
     """
     from dawnrun.dataset.pack import write_shards
+    from dawnrun.dataset.parquet_shards import has_parquet, pack_parquet
 
-    is_new, numbers = write_shards(
-        source, folder, seed=seed, shard_bytes=shard_mib * 2**20, progress=lambda total: progress("packing", total)
-    )
+    shard_bytes = shard_mib * 2**20
+    if has_parquet(source):
+        is_new, numbers = pack_parquet(
+            source,
+            folder,
+            classes=classes,
+            seed=seed,
+            shard_bytes=shard_bytes,
+            listing=lambda total: progress("reading files", total),
+            progress=lambda total: progress("packing", total),
+        )
+    elif classes is not None:
+        raise click.UsageError(
+            f"--classes: no Parquet files in {escaped(source)}, and other sets name their own classes"
+        )
+    else:
+        is_new, numbers = write_shards(
+            source, folder, seed=seed, shard_bytes=shard_bytes, progress=lambda total: progress("packing", total)
+        )
     print_packed(folder, is_new, numbers)
 
 

@@ -15,7 +15,7 @@ from dawnrun.dataset.decode import UnreadableImageError, printable, read_size
 from dawnrun.dataset.folder import Scan, Split, listed
 from dawnrun.dataset.imagenet import ClassSource, Sources, check_classes, check_counts
 from dawnrun.dataset.index import DatasetIndex, fingerprint_of
-from dawnrun.dataset.pack import Progress, pack_splits
+from dawnrun.dataset.pack import Progress, pack_splits, reading
 from dawnrun.dataset.size_cache import SizeCache
 from dawnrun.errors import DataError
 from dawnrun.text import plural
@@ -38,7 +38,7 @@ def write_imagenet_shards(
         places = {split: _Places.of(classes, stack) for split, classes in sources.splits.items()}
         found = {split: each.num_images() for split, each in places.items()}
         check_counts(found, sources, any_size=any_size)
-        indexed = {split: (_index(each, progress), each.read) for split, each in places.items()}
+        indexed = {split: (_index(each, progress), reading(each.read)) for split, each in places.items()}
         return pack_splits(indexed, folder, seed=seed, shard_bytes=shard_bytes, progress=progress)
 
 
