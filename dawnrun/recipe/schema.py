@@ -100,6 +100,9 @@ class Input(Part):
     decoder: Literal["auto", "dali", "vision"] = Field(
         "auto", description="what turns JPEG bytes into pixels: NVIDIA DALI, Pillow, or the fastest that is installed"
     )
+    scaled_decoding: bool = Field(
+        True, description="let vision decode JPEGs at 1/2, 1/4 or 1/8 where that has a pixel for each of the output"
+    )
     max_bad_images: Natural = Field(0, description="unreadable images replaced and counted before the run stops")
 
 

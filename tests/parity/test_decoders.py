@@ -8,6 +8,7 @@ the frequency domain; DALI upsamples chroma more simply; Pillow's window lets th
 import importlib.util
 import io
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -129,6 +130,21 @@ def test_distance_to_the_definition(index: DatasetIndex, name: str, side: int) -
     of_window = difference.mean(axis=(1, 2, 3))
     print(f"{name} {side}: window {of_window.max():.2f}, mean {of_window.mean():.2f}, max {difference.max()}")
     assert of_window.max() <= bounds[side][0] and of_window.mean() <= bounds[side][1]
+
+
+@pytest.mark.parametrize("side", [64, 128])
+def test_without_scaled_decoding_vision_is_pillow(index: DatasetIndex, side: int) -> None:
+    """Within a level on average; what is left is the edge: a window that is not rounded, and a filter that sees beyond it."""
+    rows = replace(rows_of(index, side), scaled_decoding=False)
+    pixels = decoded(PillowDecoder(2), rows)
+    of_window = np.abs(pixels - definition(rows)).mean(axis=(1, 2, 3))
+    print(f"{side}: window {of_window.max():.2f}, mean {of_window.mean():.2f}")
+    assert of_window.max() <= 1 and of_window.mean() <= 0.1
+    for row in range(rows.num_images):
+        with Image.open(io.BytesIO(rows.source.read(int(rows.images[row])))) as image:
+            whole = image.resize(rows.shape, Image.Resampling.BILINEAR, box=rows.windows.box(row))
+        expected = np.asarray(whole)[:, ::-1] if rows.windows.mirrored[row] else np.asarray(whole)
+        np.testing.assert_array_equal(pixels[row], expected)
 
 
 @pytest.mark.parametrize("side", [128, 224])

@@ -86,6 +86,7 @@ def open_input(
         rank=rank,
         world_size=world_size,
         validation_batch_size=recipe.validation.batch_size,
+        scaled_decoding=recipe.input.scaled_decoding,
     )
     name = choose_decoder(recipe.input.decoder).name
     decoder: Decoder
