@@ -42,7 +42,7 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
-    choose_decoder(recipe.input.decoder)
+    choose_decoder(recipe.input.decoder, device=site.device)
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)
     if site.launcher.local is not None:
@@ -63,7 +63,7 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     say(f"device      {site.device} ({machine.found.how})")
     threads = f"with {plural(site.threads_per_process, 'thread')} each" if site.threads_per_process else "sharing cores"
     say(f"processes   {site.world_size} on {plural(site.nodes, 'node')}, {threads}")
-    decoder = choose_decoder(recipe.input.decoder)
+    decoder = choose_decoder(recipe.input.decoder, device=site.device)
     say(f"decoder     {decoder.name} ({decoder.reason})")
     for index, phase in enumerate(recipe.phases):
         sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
