@@ -57,7 +57,7 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
     check_execution(document, site)
-    choose_decoder(recipe.input.decoder)
+    choose_decoder(recipe.input.decoder, device=site.device)
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)
     if site.launcher.local is not None:
@@ -84,7 +84,7 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
         say(f"evaluators  {site.evaluators} {where}, beside the training")
     elif recipe.validation.when == "after":
         say("validation  after the last step, of the weights stored until then")
-    decoder = choose_decoder(recipe.input.decoder)
+    decoder = choose_decoder(recipe.input.decoder, device=site.device)
     say(f"decoder     {decoder.name} ({decoder.reason})")
     for index, phase in enumerate(recipe.phases):
         sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))

@@ -103,8 +103,12 @@ class Input(Part):
     aspect_ratio: tuple[float, float] = Field(
         (3 / 4, 4 / 3), description="narrowest and widest crop, width over height"
     )
-    decoder: Literal["auto", "dali", "vision"] = Field(
-        "auto", description="what turns JPEG bytes into pixels: NVIDIA DALI, Pillow, or the fastest that is installed"
+    decoder: Literal["auto", "dali", "torchvision", "vision"] = Field(
+        "auto",
+        description="what decodes images: NVIDIA DALI, torchvision on a GPU, Pillow, or the fastest that is there",
+    )
+    scaled_decoding: bool = Field(
+        True, description="let vision decode JPEGs at 1/2, 1/4 or 1/8 where that has a pixel for each of the output"
     )
     max_bad_images: Natural = Field(0, description="unreadable images replaced and counted before the run stops")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 
@@ -10,6 +10,7 @@ from dawnrun.dataset.decode import BadImage
 from dawnrun.dataset.decoders import DecoderName, choose_decoder
 from dawnrun.dataset.index import DatasetIndex
 from dawnrun.dataset.views import view_shapes
+from dawnrun.errors import LaunchError
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import Recipe, View
 
@@ -86,8 +87,9 @@ def open_input(
         rank=rank,
         world_size=world_size,
         validation_batch_size=recipe.validation.batch_size,
+        scaled_decoding=recipe.input.scaled_decoding,
     )
-    name = choose_decoder(recipe.input.decoder).name
+    name = _usable(recipe.input.decoder, device)
     decoder: Decoder
     if name == "dali":
         from dawnrun.train.input.dali import DaliDecoder
@@ -98,6 +100,10 @@ def open_input(
             max_batch_size=max(largest_batch, recipe.validation.batch_size),
             by_path=all(index.is_by_path for index in (*train_sets.values(), validation_set)),
         )
+    elif name == "torchvision":
+        from dawnrun.train.input.torchvision_io import TorchvisionDecoder
+
+        decoder = TorchvisionDecoder(num_threads=num_threads, device=device)
     else:
         from dawnrun.train.input.vision import PillowDecoder
 
@@ -116,3 +122,19 @@ def open_input(
         ),
         validation_capacity=Capacity(recipe.validation.batch_size * largest_view, recipe.validation.batch_size),
     )
+
+
+def _usable(asked: Literal["auto"] | DecoderName, device: torch.device) -> DecoderName:
+    """The decoder that was chosen, or Pillow in place of a torchvision that was built without nvJPEG."""
+    name = choose_decoder(asked, device=device.type).name
+    if name != "torchvision":
+        return name
+    from dawnrun.train.input.torchvision_io import can_decode
+
+    if can_decode(device):
+        return name
+    if asked == name:
+        raise LaunchError(
+            f"input.decoder is torchvision, and this torchvision decodes no JPEGs on {device}: take vision"
+        )
+    return "vision"
