@@ -1,8 +1,7 @@
 """The training loop: step, progress, validate, checkpoint, stop."""
 
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -13,13 +12,14 @@ from dawnrun.clock import Clock
 from dawnrun.errors import DataError, NonFiniteLossError
 from dawnrun.recipe.schedule import Schedule, StepPlan
 from dawnrun.recipe.schema import Recipe
-from dawnrun.train.checkpoint import CheckpointStore
+from dawnrun.train.checkpoint_store import CheckpointStore
 from dawnrun.train.evaluate import EvalResult, evaluate
 from dawnrun.train.input import Batch, InputPipeline
 from dawnrun.train.journal import Journal
 from dawnrun.train.model import RunningStatistics
 from dawnrun.train.peers import Peers
 from dawnrun.train.progress import Progress, Window
+from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
 
@@ -45,17 +45,26 @@ class Training:
     precision: str
     data_fingerprints: Mapping[str, Any]
     store: CheckpointStore
+    saver: Saver
     clock: Clock
     journal: Journal
     peers: Peers
     startup: Startup
     num_classes: int
     reached: bool = False
-    unsaved: set[str] = field(default_factory=set)
 
 
 def train(run: Training) -> FinishReason:
     """Make the updates that are left. Raises NonFiniteLossError on divergence, DataError on too many bad images."""
+    try:
+        return _train(run)
+    finally:
+        if run.saver.is_writing:
+            with run.clock.span("checkpoint"):
+                run.saver.settle()
+
+
+def _train(run: Training) -> FinishReason:
     if run.reached and run.recipe.target.stop:
         return FinishReason.TARGET_REACHED
     batches = _first_batch(run)
@@ -117,7 +126,7 @@ def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
     """Snapshot, validate, checkpoint; the clock says what each took."""
     epoch = plan.epoch + 1
     is_last = plan.step + 1 == run.schedule.total_steps
-    why = ["signal"] * stopping + ["last"] * is_last
+    why, result = ["signal"] * stopping + ["last"] * is_last, None
     if run.schedule.epochs()[plan.epoch].validates:
         freeze(run.state, run.peers)
         run.journal.write("snapshot.taken", step=run.state.step, epoch=plan.epoch)
@@ -130,7 +139,7 @@ def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
     if epoch % run.recipe.checkpoint.every_epochs == 0:
         why.append("epoch")
     if why or _saves_by_steps(run, plan):
-        _save(run, plan, why or ["steps"])
+        _save(run, plan, why or ["steps"], result)
 
 
 def freeze(state: TrainState, peers: Peers) -> None:
@@ -177,23 +186,18 @@ def meets_target(recipe: Recipe, result: EvalResult, num_classes: int) -> bool:
     return (target.top5 is None or top5 >= target.top5) and (target.top1 is None or top1 >= target.top1)
 
 
-def _save(run: Training, plan: StepPlan, why: list[str]) -> None:
-    """Save on rank 0; a save that fails is an event, and the run goes on."""
+def _save(run: Training, plan: StepPlan, why: list[str], result: EvalResult | None = None) -> None:
+    """Freeze the state, which rank 0 writes beside the steps that follow; a save that fails is an event."""
     with run.clock.span("checkpoint"):
         freeze(run.state, run.peers)
-        if run.peers.is_first:
-            began = time.perf_counter()
-            try:
-                extra = {
-                    "target_reached": run.reached,
-                    "target": run.recipe.target.model_dump(exclude={"stop"}),
-                    "precision": run.precision,
-                    "data_fingerprints": run.data_fingerprints,
-                }
-                saved = run.store.save(run.state, epoch=plan.epoch, why=why, extra=extra)
-                run.journal.saved(saved, time.perf_counter() - began)
-            except OSError as error:
-                run.unsaved.update(why)
-                num_bytes = run.store.size_estimate(run.state)
-                run.journal.save_failed(error, step=run.state.step, epoch=plan.epoch, num_bytes=num_bytes)
-        run.peers.barrier()
+        if not run.peers.is_first:
+            return
+        counts = ("num_images", "top1_correct", "top5_correct")
+        extra = {
+            "target_reached": run.reached,
+            "target": run.recipe.target.model_dump(exclude={"stop"}),
+            "validation": {name: getattr(result, name) for name in counts} if result and result.valid else None,
+            "precision": run.precision,
+            "data_fingerprints": run.data_fingerprints,
+        }
+        run.saver.save(run.state, epoch=plan.epoch, why=why, extra=extra)
