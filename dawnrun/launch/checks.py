@@ -169,7 +169,7 @@ OTHER_ROOT = "--run-root, or run_root in the site, names another folder"
 
 
 def check_output(run_root: Path, keep: int) -> None:
-    """A run directory can be made below `run_root`, with room for `keep` checkpoints and two more.
+    """A run directory can be made below `run_root`, with room for `keep` checkpoints and three more.
 
     UsageError if the folder cannot be made or written, LaunchError if the disk is too full.
     """
@@ -182,9 +182,9 @@ def check_output(run_root: Path, keep: int) -> None:
         raise UsageError(f"{run_root}: runs cannot be kept here: {reason}; {OTHER_ROOT}") from error
     if not os.access(run_root, os.W_OK | os.X_OK):
         raise UsageError(f"{run_root}: runs cannot be kept here: no permission to write; {OTHER_ROOT}")
-    free, needed = shutil.disk_usage(run_root).free, CHECKPOINT_BYTES * (keep + 2)
+    free, needed = shutil.disk_usage(run_root).free, CHECKPOINT_BYTES * (keep + 3)
     if free < needed:
         raise LaunchError(
-            f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 2} checkpoints: {keep} that are kept, the one"
-            f" that reaches the target, and the next while it is written; lower checkpoint.keep; {OTHER_ROOT}"
+            f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 3} checkpoints: {keep} that are kept, the best,"
+            f" the one that reaches the target, and the next while it is written; lower checkpoint.keep; {OTHER_ROOT}"
         )

@@ -133,11 +133,14 @@ class Validation(Part):
 
 
 class Checkpointing(Part):
-    """When the state is saved; the last and the first that reached the target are always kept."""
+    """When the state is saved; the last, the best and the first that reached the target are always kept."""
 
     every_epochs: Positive = Field(1, description="save after every so many epochs")
     every_steps: Positive | None = Field(None, description="save after every so many steps too")
     keep: Positive = Field(2, description="how many of the newest checkpoints are kept")
+    asynchronous: bool = Field(
+        True, description="write beside the steps that follow; false: training waits for the disk"
+    )
 
 
 class Target(Part):

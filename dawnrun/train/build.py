@@ -9,10 +9,12 @@ import torch
 
 from dawnrun.clock import Clock
 from dawnrun.recipe.schedule import Schedule
+from dawnrun.recipe.schema import Target
+from dawnrun.record.remarks import TOP5_MEANINGLESS_CLASSES
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.aggregate import Aggregated
 from dawnrun.train.average import MovingAverage
-from dawnrun.train.checkpoint import CheckpointStore
+from dawnrun.train.checkpoint_store import CheckpointStore
 from dawnrun.train.data import find_data
 from dawnrun.train.deferred import Deferred, Evaluators
 from dawnrun.train.entry import Worker
@@ -27,6 +29,7 @@ from dawnrun.train.optim import LossScale, build_optimizer
 from dawnrun.train.precision import DTYPES
 from dawnrun.train.progress import Progress
 from dawnrun.train.restore import check_unchanged, find_checkpoint, precision_of, restore
+from dawnrun.train.saver import Saver
 from dawnrun.train.snapshots import Snapshots
 from dawnrun.train.step import Stepper, TrainState
 from dawnrun.train.validation import validated_model
@@ -41,7 +44,12 @@ def build(worker: Worker) -> Training:
         data = find_data(worker)
     classes = data.validation_set.classes
     schedule = Schedule.compile(recipe, data.num_train_images, peers.world_size, document=worker.recipe)
-    store = CheckpointStore(worker.run.checkpoints, keep=recipe.checkpoint.keep, classes=classes)
+    store = CheckpointStore(
+        worker.run.checkpoints,
+        keep=recipe.checkpoint.keep,
+        classes=classes,
+        best_by=_best_by(recipe.target, len(classes)),
+    )
     checkpoint = find_checkpoint(store, peers, journal)
     facts = data_facts(data.train_sets, data.validation_set)
     if checkpoint is not None:
@@ -87,6 +95,7 @@ def build(worker: Worker) -> Training:
         precision=precision,
         data_fingerprints=facts["data_fingerprints"],
         store=store,
+        saver=Saver(store, journal, is_asynchronous=recipe.checkpoint.asynchronous),
         clock=clock,
         journal=journal,
         peers=peers,
@@ -96,6 +105,8 @@ def build(worker: Worker) -> Training:
         num_evaluators=worker.site.evaluators,
     )
     restore(run, checkpoint)
+    if peers.is_first:
+        run.saver.prepare(state)
     if peers.is_first:
         _write_classes(worker.run, classes)
         journal.write(
@@ -185,6 +196,13 @@ def build_state(worker: Worker, model: torch.nn.Module, precision: str, executio
 def _synchronize(device: torch.device) -> Callable[[], None]:
     """What the clock does before a reading: nothing on a CPU, which has done what it returned from."""
     return (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
+
+
+def _best_by(target: Target, num_classes: int) -> str:
+    """The accuracy by which a checkpoint is the best: the target's, else top-5 where that says anything."""
+    if target.top5 is None and target.top1 is not None:
+        return "top1"
+    return "top5" if num_classes > TOP5_MEANINGLESS_CLASSES else "top1"
 
 
 def _write_classes(run: RunDir, classes: tuple[str, ...]) -> None:

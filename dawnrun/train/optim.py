@@ -100,8 +100,8 @@ class LossScale:
         self.growth_counter.mul_(1 - grows)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What a checkpoint keeps."""
-        return {"scale": self.scale.cpu(), "growth_counter": self.growth_counter.cpu(), "skipped": self.skipped.cpu()}
+        """What a checkpoint keeps: the tensors themselves."""
+        return {"scale": self.scale, "growth_counter": self.growth_counter, "skipped": self.skipped}
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
         """Go on from a checkpoint's `state`."""

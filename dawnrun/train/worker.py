@@ -135,7 +135,7 @@ def _train(run: RunDir, attempt: int, began: float, built: list["Training"]) -> 
 
 def _raise_unsaved(training: "Training") -> None:
     """A run whose last or crossing checkpoint could not be written has not done what it was for."""
-    vital = training.unsaved & {"last", "target", "signal"}
+    vital = training.saver.unsaved & {"last", "target", "signal"}
     if vital:
         raise TrainError(
             f"the run ended, but its checkpoint ({', '.join(sorted(vital))}) could not be saved in"

@@ -99,13 +99,13 @@ def test_output_folder_without_permission(tmp_path):
 
 def test_a_disk_without_room_for_the_checkpoints(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 4 - 1))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 5 - 1))
     with pytest.raises(
         LaunchError,
-        match=r"801\.1 MiB free, 801\.1 MiB needed for 4 checkpoints: 2 that .* lower checkpoint\.keep; --run",
+        match=r"1001\.4 MiB free, 1001\.4 MiB needed for 5 checkpoints: 2 that .* lower checkpoint\.keep; --run",
     ):
         check_output(tmp_path, keep=2)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 4))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 5))
     check_output(tmp_path, keep=2)
 
 
