@@ -4,9 +4,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
+from dawnrun.recipe.course import Checkpointing, Target, Validation
 from dawnrun.recipe.method import Average
 from dawnrun.recipe.pieces import Curve, Segment
-from dawnrun.recipe.schema import Checkpointing, Phase, Provenance, Recipe, Target, Validation
+from dawnrun.recipe.schema import Phase, Provenance, Recipe
 
 LARGEST_PX, SMALLEST_PX, PX_STEP = 64, 24, 8
 LARGEST_BATCH, SMALLEST_BATCH = 48, 8

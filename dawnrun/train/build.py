@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from dawnrun.clock import Clock
+from dawnrun.recipe.course import Target
 from dawnrun.recipe.schedule import Schedule
-from dawnrun.recipe.schema import Target
 from dawnrun.record.remarks import TOP5_MEANINGLESS_CLASSES
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.aggregate import Aggregated
