@@ -23,6 +23,8 @@ OPTIMIZER_KEYS = {
     "beta2": ("lamb",),
 }
 """Key -> the update rules it belongs to; the others belong to all."""
+RESNET_STRIDE = 32
+"""Pixels to a value of the last feature map."""
 NOUNS = {"model": "network", "loss": "loss"}
 """What the parts of a recipe that can be imported are."""
 
@@ -62,6 +64,7 @@ def _findings(recipe: Recipe) -> Iterator[_Finding]:
     yield from _mirrors(recipe)
     for index, phase in enumerate(recipe.phases):
         yield from _phase(f"phases[{index}]", phase, recipe.input)
+    yield from _single_values(recipe)
     yield from _input(recipe.input)
     yield from _optimizer(recipe.optimizer)
     yield from _own("model", recipe.model, ("name", "initialization", "zero_init_residual", "blur_pool"))
@@ -133,6 +136,16 @@ def _phase(key: str, phase: Phase, source: Input) -> Iterator[_Finding]:
         message = f"{view.resize_px} is smaller than the crop of {view.image_size} px that is taken from it"
         rests_on = (f"{key}.validation.image_size", *(() if phase.validation.image_size else (f"{key}.image_size",)))
         yield _Finding(Problem(key=f"{key}.validation.resize_px", message=message), rests_on)
+
+
+def _single_values(recipe: Recipe) -> Iterator[_Finding]:
+    """ResNet-50 takes images of any size, but its last BatchNorms see one value a channel in one image of 32 px or fewer."""
+    for index, phase in enumerate(recipe.phases):
+        if phase.per_device_batch_size == 1 and phase.image_size <= RESNET_STRIDE and recipe.model.import_ is None:
+            message = f"one image of {phase.image_size} px leaves BatchNorm one value a channel, which has no variance"
+            hint = f"2 or more, or images of more than {RESNET_STRIDE} px"
+            problem = Problem(key=f"phases[{index}].per_device_batch_size", message=message, hints=(hint,))
+            yield _Finding(problem, (f"phases[{index}].image_size", "model"))
 
 
 def _optimizer(optimizer: Optimizer) -> Iterator[_Finding]:

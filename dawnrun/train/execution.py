@@ -68,10 +68,10 @@ class Compiled(OnDevice):
     """torch.compile: one graph for each shape of the micro-batches, and one for the update."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, *, num_shapes: int) -> None:
-        """`num_shapes`: that the recipe has; each may be compiled twice, for one micro-batch a step and for several."""
+        """`num_shapes`: that the recipe has; each may be compiled for one micro-batch a step, and for the last and the other ones of several."""
         super().__init__(device, dtype)
         # Beyond its limit torch would go on uncompiled and say so in a log only.
-        torch._dynamo.config.recompile_limit = max(8, 2 * num_shapes)
+        torch._dynamo.config.recompile_limit = max(8, 4 * num_shapes)
         torch._dynamo.config.fail_on_recompile_limit_hit = True
 
     def compiled(self, function: F) -> F:
