@@ -10,6 +10,7 @@ from dawnrun.errors import LaunchError
 from dawnrun.recipe.reader import Document, read
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
+from dawnrun.train.affinity import keep_to_share
 from dawnrun.train.peers import Peers, connect
 from dawnrun.train.startup import Startup
 
@@ -26,12 +27,12 @@ class Worker:
     device: torch.device
     peers: Peers
     startup: Startup
+    threads: int
 
     @property
     def decode_threads(self) -> int:
         """Threads that decode images: all of the process's where a GPU computes, half where the CPU does that too."""
-        threads = threads_of(self.site)
-        return threads if self.device.type != "cpu" else max(1, threads // 2)
+        return self.threads if self.device.type != "cpu" else max(1, self.threads // 2)
 
 
 def attempt_file(run: RunDir, attempt: int, name: str) -> Path:
@@ -61,7 +62,10 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
     recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
     site = read(attempt_file(run, attempt, "site.yaml"), Site).value
     device = choose_device(site.device)
-    torch.set_num_threads(threads_of(site))
+    threads = threads_of(site)  # before the process is bound to as many
+    bound = keep_to_share(site.threads_per_process)
+    print(bound or "not bound to cores of its own", flush=True)
+    torch.set_num_threads(threads)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.value.compute.tf32
     torch.backends.cudnn.benchmark = recipe.value.compute.cudnn_benchmark
     with startup.part("process_group_s"):
@@ -75,6 +79,7 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
         device=device,
         peers=peers,
         startup=startup,
+        threads=threads,
     )
 
 
