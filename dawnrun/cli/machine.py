@@ -11,6 +11,7 @@ from dawnrun.launch.checks import (
     check_execution,
     check_images,
     check_import,
+    check_memory,
     check_output,
     check_staged,
     data_folders,
@@ -19,7 +20,7 @@ from dawnrun.launch.devices import Found, available_cores, find_device, remote_s
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
-from dawnrun.text import escaped, plural
+from dawnrun.text import escaped, plural, size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +63,7 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
         check_output(site.run_root, recipe.checkpoint.keep)
     if site.launcher.local is not None:
         check_staged(recipe, site)
+        check_memory(document, site.world_size)
         check_data(data_folders(recipe, site))
         counted = check_images(document, site.read_root)
         if counted is not None:
@@ -71,6 +73,9 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
 
 def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     """All that was chosen, by the user or by us."""
+    # Imported here because it brings numpy.
+    from dawnrun.dataset.memory import buffer_bytes
+
     site, provenance = machine.site, recipe.provenance
     of = f"; published: {provenance.published}" if provenance.published else ""
     say(f"recipe      {recipe.name} ({escaped(source)}), confidence {provenance.confidence}{of}")
@@ -86,6 +91,7 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
         say("validation  after the last step, of the weights stored until then")
     decoder = choose_decoder(recipe.input.decoder, device=site.device)
     say(f"decoder     {decoder.name} ({decoder.reason})")
+    say(f"batches     {size(buffer_bytes(recipe))} of memory in each process, no shared memory")
     for index, phase in enumerate(recipe.phases):
         sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
         passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)

@@ -155,6 +155,19 @@ def check_images(document: Document[Recipe], data_root: Path) -> int | None:
         raise DataError(f"{error}\nnothing was started") from error
 
 
+def check_memory(document: Document[Recipe], num_processes: int) -> None:
+    """This machine has room for the batches of `num_processes`. LaunchError says what would need less."""
+    # Imported here because it brings numpy.
+    from dawnrun.dataset.memory import available_bytes, buffer_bytes
+
+    needed, available = num_processes * buffer_bytes(document.value), available_bytes()
+    if available is not None and needed > available:
+        raise LaunchError(
+            f"{document.source}: batches of {num_processes} processes need {size(needed)} of memory, {size(available)} is free;"
+            " lower phases[].per_device_batch_size or validation.batch_size, or image sizes"
+        )
+
+
 def _beside(folder: Path) -> str:
     """A folder of a similar name in the same place, for a typing error."""
     try:

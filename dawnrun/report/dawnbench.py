@@ -229,7 +229,11 @@ def _date(summary: RunSummary) -> str | None:
 def _hardware(summary: RunSummary) -> str:
     """Machines and processes, then what is in each machine: devices, CPU, cores, memory, as far as it is recorded."""
     machine: Mapping[str, Any] = summary.started.get("machine") or {}
-    each = [f"{summary.processes_per_node} x {summary.started['device_name']}"] if summary.started.get("device_name") else []
+    each = (
+        [f"{summary.processes_per_node} x {summary.started['device_name']}"]
+        if summary.started.get("device_name")
+        else []
+    )
     each += [str(machine["cpu"])] if machine.get("cpu") else []
     each += [text.plural(int(machine["cores"]), "core")] if machine.get("cores") else []
     each += [f"{int(machine['memory_bytes']) / 2**30:.0f} GiB"] if machine.get("memory_bytes") else []

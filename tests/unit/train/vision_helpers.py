@@ -8,9 +8,10 @@ from PIL import Image
 
 from dawnrun.dataset.decode import BadImage
 from dawnrun.dataset.index import DatasetIndex
+from dawnrun.dataset.memory import Capacity
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.train.input import Batch
-from dawnrun.train.input.ahead import Capacity, Decoder
+from dawnrun.train.input.ahead import Decoder
 from dawnrun.train.input.pipeline import DecodedInput
 from dawnrun.train.input.selection import Selection
 from dawnrun.train.input.vision import PillowDecoder
