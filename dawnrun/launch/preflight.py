@@ -93,7 +93,7 @@ def _judge_mildly(node: str, facts: Facts) -> list[Finding]:
 
 
 def judge_shared_memory(node: str, num_bytes: int | None) -> list[Finding]:
-    """/dev/shm is 64 MB in many containers; what needs more ends by a bus error."""
+    """Shared memory is 64 MB in many containers; what needs more ends by a bus error."""
     if num_bytes is None or num_bytes >= SHM_BYTES:
         return []
     what, todo = f"shared memory: {size(num_bytes)}", "collectives between GPUs may need more: docker run --shm-size=8g"
