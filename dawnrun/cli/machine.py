@@ -17,6 +17,8 @@ from dawnrun.launch.checks import (
     data_folders,
 )
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
+from dawnrun.launch.facts import free_bytes
+from dawnrun.launch.preflight import judge_shared_memory
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
@@ -62,6 +64,8 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)
     if site.launcher.local is not None:
+        for finding in judge_shared_memory("this machine", free_bytes("/dev/shm") if site.world_size > 1 else None):  # noqa: S108
+            say(f"note        {finding}")
         check_staged(recipe, site)
         check_memory(document, site.world_size)
         check_data(data_folders(recipe, site))
