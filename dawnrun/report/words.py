@@ -163,6 +163,8 @@ def machine_text(summary: RunSummary) -> str:
     device = str(started.get("device") or "unknown device")
     name = started.get("device_name") or summary.site.get("gpu")
     where = f"{text.plural(summary.nodes, 'node')}, {processes} process{'' if processes == 1 else 'es'}"
+    if evaluators := summary.site.get("evaluators"):
+        where += f" and {text.plural(int(evaluators), 'evaluator')}"
     kind = f"{device} ({name})" if name and name != device else device
     return plain(", ".join([where, kind, *([str(started["precision"])] if started.get("precision") else [])]))
 
@@ -181,6 +183,23 @@ def view_text(row: EpochRow) -> str:
     by = text.plural(processes, who, "processes" if who == "process" else "evaluators")
     invalid = "; INVALID: outputs not finite" if validation.get("valid") is False else ""
     return plain(f"{shape} of {validation.get('resize_px')} px{flip}; {images}, {by}{invalid}")
+
+
+def late_text(summary: RunSummary) -> str | None:
+    """How late results were known, where the training did not wait for them; None where it always waited."""
+    late = [row for row in summary.epochs if row.known_spent is not None and (row.known_step or 0) > row.step]
+    if not late:
+        return None
+    waits = [sum((row.known_spent or {}).values()) - sum(row.spent.values()) for row in late]
+    told = f"{clock_text(min(waits))} to {clock_text(max(waits))}" if len(waits) > 1 else clock_text(waits[0])
+    told = f"the training did not wait for validation; results were known {told} after the weights were frozen"
+    crossing = summary.crossing()
+    row = next((row for row in late if crossing is not None and row.epoch == crossing.epoch), None)
+    if row is None:
+        return told
+    told += f"; that of epoch {row.epoch}, frozen at step {row.step}, when {text.plural(row.known_step or 0, 'step')} were done"
+    beyond = summary.steps_done - row.step
+    return f"{told}: the run's last {text.plural(beyond, 'step')} came after the weights that reached the target"
 
 
 def span(first: int, last: int) -> str:

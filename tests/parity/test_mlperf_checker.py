@@ -34,6 +34,13 @@ def test_a_run_that_keeps_the_rules_passes(tmp_path):
     assert "ERROR" not in said and "WARNING" not in said
 
 
+def test_a_run_that_does_not_wait_for_validation_passes(tmp_path):
+    """Validations overlap with the blocks of steps that follow them."""
+    said = check(full_size_run(tmp_path, late=True), tmp_path)
+    assert "SUCCESS" in said
+    assert "ERROR" not in said and "WARNING" not in said
+
+
 def test_the_demo_fails_for_the_reasons_that_we_print(tmp_path):
     """Every key that the checker objects to is among our own notes; it looks for fewer things than they name."""
     run = make_run(tmp_path)
