@@ -35,7 +35,6 @@ def facts(summary: RunSummary) -> list[tuple[str, str]]:
         ("recipe", words.recipe_text(summary)),
         ("machine", words.machine_text(summary)),
     ]
-    rows += [("results", late)] if (late := words.late_text(summary)) else []
     rows += [("processes", told) for told in steps.spread_text(summary)]
     return [*rows, *(("validation", f"{epochs}: {how}") for epochs, how in words.views(summary))]
 

@@ -185,23 +185,6 @@ def view_text(row: EpochRow) -> str:
     return plain(f"{shape} of {validation.get('resize_px')} px{flip}; {images}, {by}{invalid}")
 
 
-def late_text(summary: RunSummary) -> str | None:
-    """How late results were known, where the training did not wait for them; None where it always waited."""
-    late = [row for row in summary.epochs if row.known_spent is not None and (row.known_step or 0) > row.step]
-    if not late:
-        return None
-    waits = [sum((row.known_spent or {}).values()) - sum(row.spent.values()) for row in late]
-    told = f"{clock_text(min(waits))} to {clock_text(max(waits))}" if len(waits) > 1 else clock_text(waits[0])
-    told = f"the training did not wait for validation; results were known {told} after the weights were frozen"
-    crossing = summary.crossing()
-    row = next((row for row in late if crossing is not None and row.epoch == crossing.epoch), None)
-    if row is None:
-        return told
-    told += f"; that of epoch {row.epoch}, frozen at step {row.step}, when {text.plural(row.known_step or 0, 'step')} were done"
-    beyond = summary.steps_done - row.step
-    return f"{told}: the run's last {text.plural(beyond, 'step')} came after the weights that reached the target"
-
-
 def span(first: int, last: int) -> str:
     """`3` or `3-7`."""
     return str(first) if first == last else f"{first}-{last}"
