@@ -200,14 +200,24 @@ class Script:
         self.train(self.ends(self.epoch) - self.step)
 
     def validate(self, top1_correct: int, top5_correct: int, /, **changes: Any) -> None:
-        """Freeze the weights and validate them; `changes` replace fields of `eval.finished`."""
-        epoch = next(epoch for epoch in range(len(self.plan)) if self.ends(epoch) == self.step)
-        image_size = self.recipe["phases"][self.plan[epoch]["phase_index"]]["image_size"]
-        self.write("snapshot.taken", step=self.step, epoch=epoch)
+        """Freeze the weights and validate them while training waits; `changes` replace fields of `eval.finished`."""
+        epoch = self.freeze()
         self.write("span", span="validation")
         self.time.pass_s(self.eval_s)
+        self.result(epoch, top1_correct, top5_correct, **changes)
+        self.write("span", span="training")
+
+    def freeze(self) -> int:
+        """The weights are frozen at the end of an epoch, which is returned, from 0."""
+        epoch = next(epoch for epoch in range(len(self.plan)) if self.ends(epoch) == self.step)
+        self.write("snapshot.taken", step=self.step, epoch=epoch)
+        return epoch
+
+    def result(self, epoch: int, top1_correct: int, top5_correct: int, /, **changes: Any) -> None:
+        """What a validation of the weights frozen after an epoch has come to is known now."""
+        image_size = self.recipe["phases"][self.plan[epoch]["phase_index"]]["image_size"]
         data: dict[str, Any] = {
-            "step": self.step,
+            "step": self.ends(epoch),
             "epoch": epoch,
             "num_images": self.num_val_images,
             "top1_correct": top1_correct,
@@ -225,7 +235,6 @@ class Script:
             "weights": "model",
         }
         self.write("eval.finished", **{**data, **changes})
-        self.write("span", span="training")
 
     def save(self, why: Sequence[str] = ("epoch",)) -> None:
         """Save a checkpoint."""

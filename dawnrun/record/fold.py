@@ -142,7 +142,7 @@ class Fold:
         if event.superseded or fold is None or fold.evaluation is not None:
             return  # weights validated again after a resume: the first result stands
         fold.evaluation, fold.frozen, fold.known = data, frozen, self.timeline.spent()
-        fold.validated_by = attempt.number
+        fold.validated_by, fold.known_step = attempt.number, attempt.steps_done
 
     def _close_attempt(self) -> None:
         if not self.attempts:
@@ -208,6 +208,7 @@ class Fold:
             validation_loss=valid["loss"] if valid else None,
             validation={key: value for key, value in (found or {}).items() if key not in _OWN_COLUMNS},
             attempt=fold.validated_by,
+            known_step=fold.known_step,
             train_top1=100 * fold.top1_correct / fold.images if fold.top1_correct is not None and fold.images else None,
         )
 

@@ -52,6 +52,7 @@ class EpochFold:
     validated_by: int = 1
     frozen: Spent | None = None
     known: Spent | None = None
+    known_step: int | None = None
 
     def add(self, data: Data) -> None:
         """Take a window of steps."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dawnrun.record.rows import Attempt, EpochRow
-from dawnrun.text import count, plural
+from dawnrun.record.rows import Attempt, Crossing, EpochRow
+from dawnrun.text import count, plural, seconds
 
 ILSVRC2012 = {"num_classes": 1_000, "num_train_images": 1_281_167, "num_val_images": 50_000}
 """Classes and images of the full set (https://image-net.org/challenges/LSVRC/2012)."""
@@ -62,6 +62,22 @@ def validation_remarks(rows: tuple[EpochRow, ...]) -> Iterator[str]:
     invalid = [row.epoch for row in rows if row.validation and not row.validation["valid"]]
     if invalid:
         yield f"the validation of {_epochs(invalid)} is not valid: the network's outputs were not finite"
+
+
+def late_remarks(rows: tuple[EpochRow, ...], crossing: Crossing | None, steps_done: int) -> Iterator[str]:
+    """How late results were known, where the training did not wait for them."""
+    late = {row.epoch: row for row in rows if row.known_spent is not None and (row.known_step or 0) > row.step}
+    if not late:
+        return
+    waits = [sum((row.known_spent or {}).values()) - sum(row.spent.values()) for row in late.values()]
+    span = seconds(max(waits)) if len(waits) == 1 else f"{seconds(min(waits))} to {seconds(max(waits))}"
+    yield f"the training did not wait for validation: results were known {span} after the weights were frozen"
+    if crossing is not None and crossing.epoch in late:
+        known = late[crossing.epoch].known_step or 0
+        yield (
+            f"the target was reached by the weights of step {crossing.step} (epoch {crossing.epoch}), which was known at step"
+            f" {known}; {plural(steps_done - crossing.step, 'step')} of the run came after them"
+        )
 
 
 def attempt_remarks(attempts: tuple[Attempt, ...], sites: list[Mapping[str, Any]]) -> Iterator[str]:

@@ -17,7 +17,8 @@ class EpochRow:
     """One epoch trained. `epoch` counts from 1; accuracies in percent; None: not validated, or not valid.
 
     `attempt`: the one that validated it; 1 where none did. `train_top1`: on the training images, as they were cropped
-    and while the weights changed; None where it was not counted.
+    and while the weights changed; None where it was not counted. `known_step`: steps done when the result was known, more
+    than `step` where the training had not waited for it.
     """
 
     epoch: int
@@ -41,6 +42,7 @@ class EpochRow:
     validation: Mapping[str, Any] = field(default_factory=dict)
     attempt: int = 1
     train_top1: float | None = None
+    known_step: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -169,6 +169,7 @@ def _summary(fold: Fold, path: str, now: datetime) -> RunSummary:
             *remarks.data_remarks(last),
             *remarks.row_remarks(epochs, fold.part_recorded()),
             *remarks.validation_remarks(epochs),
+            *remarks.late_remarks(epochs, next((c for c in crossings if c.name == "target"), None), fold.steps_done),
             *remarks.attempt_remarks(attempts, [start.get("site", {}) for start in starts]),
             *remarks.trouble_remarks(fold.skipped_steps, len(bad_images), failures),
             *dict.fromkeys(fold.said),

@@ -32,7 +32,8 @@ class MlperfLog:
 
 def mlperf_log(summary: RunSummary, *, org: str | None = None) -> MlperfLog:
     """The log of a run; `org` is who submits. What the record does not hold is left out and named, never invented."""
-    lines = [_line(*fields) for fields in _events(summary, org)]
+    # Validations that training did not wait for end in the middle of a later block.
+    lines = [_line(*fields) for fields in sorted(_events(summary, org), key=lambda fields: round(fields[0]))]
     return MlperfLog(text="".join(f"{line}\n" for line in lines), problems=tuple(_problems(summary, org)))
 
 
@@ -53,7 +54,7 @@ def _line(time_ms: float, event_type: str, key: str, value: Any, metadata: Mappi
 
 
 def _events(summary: RunSummary, org: str | None) -> Iterator[Fields]:
-    """Every line, in order of time: facts, initialisation, then blocks of epochs with their validations."""
+    """Every line: facts, initialisation, then blocks of epochs with their validations."""
     began = _start_ms(summary)
     rows = _until_target([row for row in summary.epochs if row.known_spent is not None])
     initialise_s = _first_initialise_s(summary)
@@ -63,7 +64,8 @@ def _events(summary: RunSummary, org: str | None) -> Iterator[Fields]:
     yield began, START, "init_start", None, {}
     yield run_start, END, "init_stop", None, {}
     yield run_start, START, "run_start", None, {}
-    now, first = run_start, 1
+    now = known = run_start
+    first = 1
     for row in rows:
         block = {"first_epoch_num": first, "epoch_count": row.epoch - first + 1}
         frozen, known = _at(began, row.spent), _at(began, row.known_spent or {})
@@ -73,10 +75,11 @@ def _events(summary: RunSummary, org: str | None) -> Iterator[Fields]:
         yield known, END, "eval_stop", None, {"epoch_num": row.epoch}
         if row.top1 is not None:
             yield known, POINT, "eval_accuracy", row.top1 / 100, {"epoch_num": row.epoch}
-        now, first = known, row.epoch + 1
+        # A block follows the validation that training waited for, or the one before where it did not.
+        now, first = (frozen if _is_late(row) else known), row.epoch + 1
     reached = bool(rows) and _reaches(rows[-1])
     if reached or summary.status != "running":
-        end = now if reached else _at(began, summary.spent)
+        end = known if reached else _at(began, summary.spent)
         yield end, END, "run_stop", None, {"status": "success" if reached else "aborted"}
 
 
@@ -201,6 +204,11 @@ def _is_whole(value: float) -> bool:
 
 def _reaches(row: EpochRow) -> bool:
     return row.top1 is not None and row.top1 >= TARGET_TOP1
+
+
+def _is_late(row: EpochRow) -> bool:
+    """Whether the training went on before the result was known."""
+    return (row.known_step or 0) > row.step
 
 
 def _until_target(rows: Sequence[EpochRow]) -> Sequence[EpochRow]:

@@ -163,6 +163,8 @@ def machine_text(summary: RunSummary) -> str:
     device = str(started.get("device") or "unknown device")
     name = started.get("device_name") or summary.site.get("gpu")
     where = f"{text.plural(summary.nodes, 'node')}, {processes} process{'' if processes == 1 else 'es'}"
+    if evaluators := summary.site.get("evaluators"):
+        where += f" and {text.plural(int(evaluators), 'evaluator')}"
     kind = f"{device} ({name})" if name and name != device else device
     execution = execution_of(summary)
     how = [str(started.get("precision") or ""), "" if execution == "eager" else execution]

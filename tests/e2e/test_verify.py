@@ -1,7 +1,11 @@
 """`dawnrun verify` and `bundle` of a real run: confirmed, incomplete, contradicted."""
 
+import importlib.util
 import json
+import re
 import shutil
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -51,6 +55,23 @@ def test_a_stranger_confirms_everything_that_can_be_checked(trained: Cli, tmp_pa
     }  # fmt: skip
     assert verdicts["report"] == "not checked"
     assert "contradicts" not in verdicts.values()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("mlperf_logging") is None, reason="mlperf-logging is not installed (pip install '.[test]')"
+)
+def test_mlcommons_checker_fails_a_real_small_run_for_reasons_that_are_printed(trained: Cli, tmp_path: Path) -> None:
+    """Nothing in the log of a real run keeps the checker from reading it."""
+    run = str(trained.newest())
+    done = trained.run("report", run, "--format", "mlperf", "--output", str(tmp_path), "--author", "Somebody")
+    assert done.returncode in (0, 6), done.stderr
+    command = ["mlperf_logging.compliance_checker", "--usage", "training", "--ruleset", "3.1.0"]
+    command += ["--log_output", str(tmp_path / "checker.log"), str(tmp_path / "mlperf.log")]
+    checked = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False)
+    said = checked.stdout + checked.stderr
+    assert "FAILED" in said and "Traceback" not in said
+    blamed = {key.removeprefix("sgd_opt_") for key in re.findall(r"CHECK for '(\w+)' failed", said)}
+    assert blamed and all(f"{key}:" in done.stderr for key in blamed), (blamed, done.stderr)
 
 
 def test_without_the_checkpoint_it_is_incomplete(trained: Cli, tmp_path: Path) -> None:

@@ -106,15 +106,18 @@ def test_entry_below_the_target(missed, tmp_path, capsys):
 
 
 def test_a_failing_plot_is_a_warning(reached, tmp_path, capsys, monkeypatch):
-    """C40: all files appear and the exit code is 0."""
+    """C40: all other files appear, DAWNBench's among them, and the exit code is 0."""
 
     def fail(runs, others):
         raise RuntimeError("no font")
 
     monkeypatch.setattr(charts, "CHARTS", (("loss", "Loss", fail),))
-    assert report(reached, "--output", tmp_path / "out") == 0
+    options = ("--output", tmp_path / "out", "--author", "Jane", "--email", "j@example.invalid")
+    assert report(reached, *options) == 0
     assert "warning: chart loss could not be drawn: RuntimeError: no font" in capsys.readouterr().err
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
+    wrote = sorted(path.name for path in (tmp_path / "out").iterdir())
+    stem = "jane_resnet50_1x1-cpu_pytorch"
+    assert wrote == [f"{stem}.json", f"{stem}.tsv", "report.html", "report.json"]
 
 
 def test_rows_edited_to_fractions_are_refused(reached, capsys):
@@ -163,10 +166,65 @@ def test_a_log_cut_at_any_byte_still_gives_a_report(tmp_path, capsys):
         assert "note: the run is not complete" in capsys.readouterr().out
 
 
+def newer(path: Path) -> None:
+    """The record says that it was written in a format to come."""
+
+    def change(event):
+        event["data"] |= {"schema_version": 2} if event["kind"] == "run.started" else {}
+        return event
+
+    edit_events(path, change)
+
+
+def joined(path: Path) -> None:
+    """Another run's events are copied into the folder."""
+    other = make_run(path.parent / "other", accuracies=MISSED).path
+    (path / "events" / "1").joinpath("launcher.jsonl").unlink()
+    second = path / "events" / "2"
+    second.mkdir()
+    text = events_file(other).read_text().replace('"attempt": 1', '"attempt": 2').replace('"attempt":1', '"attempt":2')
+    (second / "trainer.jsonl").write_text(text)
+
+
+def spoilt(path: Path) -> None:
+    """A line in the middle is no event."""
+    lines = events_file(path).read_text().splitlines(keepends=True)
+    events_file(path).write_text("".join([*lines[:5], "{]\n", *lines[6:]]))
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [(newer, "written by a newer dawnrun"), (joined, "two runs in one folder"), (spoilt, "trainer.jsonl")],
+)
+@pytest.mark.parametrize("form", ["table", "json", "mlperf"])
+def test_a_record_that_cannot_be_right_is_refused_in_one_line(reached, tmp_path, capsys, harm, said, form):
+    """Nothing is reported from it, whatever the form, and no file is written."""
+    (tmp_path / "other").mkdir()
+    harm(reached)
+    assert report(reached, "--format", form, "--output", tmp_path / "out") != 0
+    captured = capsys.readouterr()
+    assert said in captured.err and len(captured.err.splitlines()) == 1
+    assert captured.out == "" and not (tmp_path / "out").exists()
+
+
+def test_without_a_price_there_is_no_cost(tmp_path, capsys):
+    """The missing price is named in every form; JSON says why it is null."""
+    path = make_run(tmp_path, accuracies=REACHED, site={"usd_per_node_hour": None}).path
+    assert report(path) == 0
+    assert "no price: set usd_per_node_hour in the site" in " ".join(capsys.readouterr().out.split())
+    assert report(path, "--format", "json") == 0
+    (item,) = json.loads(capsys.readouterr().out)["runs"]
+    assert item["cost"]["cost_to_accuracy_usd"]["dawnbench"] is None
+    assert item["null_reasons"]["cost.cost_to_accuracy_usd"] == "the site has no usd_per_node_hour"
+    assert report(path, "--format", "csv") == 0
+    assert "nan" not in capsys.readouterr().out.lower()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("empty",), "not a run directory"),
+        (("foreign",), "not a run directory"),
         (("nowhere",), "no such run directory"),
         (("file",), "a file, not a run directory"),
         ((), "missing argument"),
@@ -182,6 +240,8 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
     """C46: what, where, how to put it right; exit 2, no traceback."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "foreign" / "events").mkdir(parents=True)
+    (tmp_path / "foreign" / "model.pt").write_bytes(b"x")
     (tmp_path / "file").write_text("x")
     if "run" in arguments:
         make_run(tmp_path, accuracies=REACHED).path.rename(tmp_path / "run")

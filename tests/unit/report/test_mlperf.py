@@ -35,6 +35,25 @@ def test_read_back_it_has_the_time_of_our_own_clock(full, tmp_path):
     assert claim.validation_images == "50000"
 
 
+def test_a_result_that_training_did_not_wait_for_ends_the_run_when_it_is_known(tmp_path):
+    """Five epochs of 313 steps of 0.05 s and the half of one that was trained meanwhile; blocks follow one another."""
+    late = summarize(full_size_run(tmp_path, late=True))
+    log = mlperf_log(late, org="x")
+    (tmp_path / "mlperf.log").write_text(log.text)
+    claim = read_log(tmp_path / "mlperf.log")
+    assert claim.seconds == pytest.approx(5 * 313 * 0.05 + 5 + 156 * 0.05, abs=0.002)
+    assert claim.seconds == pytest.approx(late.crossing().time_to_accuracy_s("mlperf"), abs=0.002)
+    assert (claim.epoch, claim.reached) == (5, True)
+    found = lines(log)
+    times = [line["time_ms"] for line in found]
+    assert times == sorted(times)
+    blocks = [line["time_ms"] for line in found if line["key"] in ("block_start", "block_stop")]
+    assert blocks[1:-1:2] == blocks[2::2]
+    evaluated = [[line["time_ms"] for line in found if line["key"] == key] for key in ("eval_start", "eval_stop")]
+    assert [stop - start for start, stop in zip(*evaluated, strict=True)] == [156 * 50] * 5
+    assert [line["key"] for line in found[-3:]] == ["eval_stop", "eval_accuracy", "run_stop"]
+
+
 def test_keys_of_the_schedule(full):
     log = mlperf_log(full)
     wanted = {
