@@ -195,11 +195,20 @@ class Script:
 
     def validate(self, top1_correct: int, top5_correct: int, /, **changes: Any) -> None:
         """Freeze the weights and validate them; `changes` replace fields of `eval.finished`."""
+        self.freeze()
+        self.time.pass_s(self.eval_s)
+        self.result(top1_correct, top5_correct, **changes)
+
+    def freeze(self) -> None:
+        """The weights are frozen, their validation begins."""
         epoch = next(epoch for epoch in range(len(self.plan)) if self.ends(epoch) == self.step)
-        image_size = self.recipe["phases"][self.plan[epoch]["phase_index"]]["image_size"]
         self.write("snapshot.taken", step=self.step, epoch=epoch)
         self.write("span", span="validation")
-        self.time.pass_s(self.eval_s)
+
+    def result(self, top1_correct: int, top5_correct: int, /, **changes: Any) -> None:
+        """The validation that was begun ends."""
+        epoch = next(epoch for epoch in range(len(self.plan)) if self.ends(epoch) == self.step)
+        image_size = self.recipe["phases"][self.plan[epoch]["phase_index"]]["image_size"]
         data: dict[str, Any] = {
             "step": self.step,
             "epoch": epoch,
@@ -222,24 +231,29 @@ class Script:
         self.write("span", span="training")
 
     def save(self, why: Sequence[str] = ("epoch",)) -> None:
-        """Save a checkpoint."""
-        path = self.run.checkpoints / f"step-{self.step:08d}"
+        """Save a checkpoint while training waits."""
         self.write("span", span="checkpoint")
         self.time.pass_s(self.save_s)
+        self.saved(self.step, save_s=self.save_s, blocked_s=self.save_s, why=why)
+        self.write("span", span="training")
+
+    def saved(self, step: int, *, save_s: float, blocked_s: float, why: Sequence[str] = ("epoch",)) -> None:
+        """The checkpoint of a step is complete."""
+        path = self.run.checkpoints / f"step-{step:08d}"
         path.mkdir(exist_ok=True)
         (path / "state.pt").write_bytes(b"weights")
-        epoch = max((epoch for epoch in range(len(self.plan)) if self.ends(epoch) <= self.step), default=0)
+        epoch = max((epoch for epoch in range(len(self.plan)) if self.ends(epoch) <= step), default=0)
         self.write(
             "checkpoint.saved",
-            step=self.step,
+            step=step,
             epoch=epoch,
             path=path.relative_to(self.run.path).as_posix(),
             bytes=7,
-            save_s=self.save_s,
+            save_s=save_s,
+            blocked_s=blocked_s,
             sha256="7" * 64,
             why=list(why),
         )
-        self.write("span", span="training")
 
     def finish(self, reason: str) -> None:
         """The trainer ends in order."""
