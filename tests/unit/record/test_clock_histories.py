@@ -123,8 +123,9 @@ class Histories(RuleBasedStateMachine):
         self.pending: tuple[int, float] | None = None
         self.validated: set[int] = set()
 
-    @initialize()
-    def first(self) -> None:
+    @initialize(trainer_s=ERRORS, launcher_s=ERRORS)
+    def first(self, trainer_s: int, launcher_s: int) -> None:
+        self.trainer.errors_s = {"trainer": trainer_s, "launcher": launcher_s}
         self.trainer.launch()
         self.state = "launched"
 
@@ -174,6 +175,7 @@ class Histories(RuleBasedStateMachine):
     def train_and_validate_an_epoch(self, step_s: int, eval_s: int, top5: int) -> None:
         self.trainer.step_s = step_s
         self.trainer.train_epoch()
+        self.trainer.time.pass_s(eval_s)  # the statistics are averaged over processes
         self.freeze()
         self.trainer.time.pass_s(eval_s)
         self.result(top5)
@@ -228,8 +230,8 @@ class Histories(RuleBasedStateMachine):
         self.state = "ended"
 
     @precondition(lambda self: self.is_in("training") and not self.must_validate())
-    @rule(chance=SELDOM)
-    def stop(self, chance: bool) -> None:
+    @rule(after_s=SECONDS, chance=SELDOM)
+    def stop(self, after_s: int, chance: bool) -> None:
         """The end in order: what is being written is waited for."""
         if not chance:
             return
@@ -239,15 +241,17 @@ class Histories(RuleBasedStateMachine):
         if reason == "preempted" and self.trainer.step == 0:
             return
         self.trainer.write("run.finished", reason=reason, step=self.trainer.step, epoch=0)
+        self.trainer.time.pass_s(after_s)
         self.model.ended(self.trainer.utc("launcher").timestamp(), in_order=True)
         self.trainer.kill()
         self.state = "ended"
 
     @precondition(lambda self: self.is_in("ended") and not self.is_done())
-    @rule()
-    def resume(self) -> None:
-        self.trainer.launch()
-        self.state = "launched"
+    @rule(pause_s=SECONDS, trainer_s=ERRORS, launcher_s=ERRORS)
+    def resume(self, pause_s: int, trainer_s: int, launcher_s: int) -> None:
+        """Perhaps on other machines."""
+        self.trainer.time.pass_s(pause_s)
+        self.first(trainer_s, launcher_s)
 
     def summary(self) -> RunSummary:
         return summarize(self.trainer.run, utc_now=lambda: self.trainer.time.utc)
