@@ -79,7 +79,7 @@ def facts(device: torch.device) -> Json:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
-    choice = choose_decoder("auto")
+    choice = choose_decoder("auto", device=str(device))
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return found | {"device": name, "cores": os.cpu_count(), "decoder": choice.name, "because": choice.reason}
 

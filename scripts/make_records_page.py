@@ -14,7 +14,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "records.md"
 HEAD = """\
 # Published records as recipes
 
-Made by `scripts/make_records_page.py` from `configs/recipes/` and `configs/records.csv`; do not edit.
+The table is made by `scripts/make_records_page.py` from `configs/recipes/` and `configs/records.csv`; below it the page is written by hand.
 
 Each file opens with its sources, what was in the published clock and which of two contradictory figures was taken.
 `dawnrun plan --config NAME` shows every epoch, `dawnrun train --config NAME --shrink demo` runs the whole schedule on
@@ -25,13 +25,15 @@ such machines; none has been, as no machine of that size was at hand.
 | recipe | published time | top-5 % | top-1 % | machines | clock rule nearest | the published clock contained | images validated | confidence | not published | measured |
 |---|---|---|---|---|---|---|---|---|---|---|
 """
+END = "<!-- end of the table -->\n"
 
 
 def page() -> str:
-    """The whole page."""
+    """The whole page: the table made anew, what follows it as it is."""
     records = {record.name: record for record in load_records()}
     rows = [_row(document, records.get(document.value.name)) for document in _published()]
-    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    _, _, kept = PAGE.read_text(encoding="utf-8").partition(END)
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + END + kept
 
 
 def _published() -> Iterator[Document[Recipe]]:

@@ -12,10 +12,19 @@ from dawnrun.errors import DataError
 from dawnrun.text import count, escaped, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dawnrun.dataset.folder import Split
     from dawnrun.dataset.resize import Filter
 
 FOLDER = click.Path(path_type=Path)
 SOURCE = click.Path(path_type=Path, exists=True)
+SEED = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the shuffle of shards."
+)
+SHARD_MIB = click.option(
+    "--shard-mib", type=click.IntRange(min=1), default=1024, show_default=True, help="Size of a shard."
+)
 
 
 @click.group()
@@ -93,6 +102,16 @@ def check(folder: Path) -> None:
 @click.option("--any-size", is_flag=True, help="Take archives with other counts than the full set's.")
 @click.option("--exclude-blacklisted", is_flag=True, help="Leave out the images of --blacklist-file: 48,238 remain.")
 @click.option("--blacklist-file", type=SOURCE, help="ILSVRC2014_clsloc_validation_blacklist.txt, in the 2014 kit.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("folders", "shards")),
+    default="folders",
+    show_default=True,
+    help="Class folders, or WebDataset shards as `dawnrun data pack` makes them of the folders.",
+)
+@SEED
+@SHARD_MIB
 def imagenet(
     train: Path,
     val: Path,
@@ -101,18 +120,33 @@ def imagenet(
     any_size: bool,
     exclude_blacklisted: bool,
     blacklist_file: Path | None,
+    form: str,
+    seed: int,
+    shard_mib: int,
 ) -> None:
-    """Put ILSVRC2012 into class folders, from its archives or from what was extracted from them.
+    """Put ILSVRC2012 into class folders or shards, from its archives or from what was extracted from them.
 
     Every byte of an image stays as it is; files of an extracted tree are hard-linked where that is possible. Counts
     are checked (1,000 classes, 1,281,167 and 50,000 images). Killed at any point, the same command goes on after the
-    last finished class.
+    last finished class or shard.
     """
     from dawnrun.dataset.imagenet import find_sources, write_imagenet
+    from dawnrun.dataset.imagenet_shards import write_imagenet_shards
 
     if exclude_blacklisted != (blacklist_file is not None):
         raise click.UsageError("--exclude-blacklisted and --blacklist-file need each other")
     sources = find_sources(train, val, devkit, blacklist=blacklist_file)
+    if form == "shards":
+        is_new, numbers = write_imagenet_shards(
+            out,
+            sources,
+            any_size=any_size,
+            seed=seed,
+            shard_bytes=shard_mib * 2**20,
+            progress=lambda total: progress("images", total),
+        )
+        print_packed(out, is_new, numbers)
+        return
     with progress("classes", sum(map(len, sources.splits.values()))) as advance:
         is_new = write_imagenet(out, sources, any_size=any_size, advance=advance)
     click.echo(f"{'wrote' if is_new else 'kept, complete:'} {escaped(out.absolute())}")
@@ -161,19 +195,44 @@ def cores() -> int:
 @data.command()
 @click.argument("source", metavar="SRC", type=SOURCE)
 @click.argument("folder", metavar="DST", type=FOLDER)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the shuffle.")
-@click.option("--shard-mib", type=click.IntRange(min=1), default=1024, show_default=True, help="Size of a shard.")
-def pack(source: Path, folder: Path, seed: int, shard_mib: int) -> None:
+@SEED
+@SHARD_MIB
+@click.option("--classes", type=SOURCE, help="Names of the classes of Parquet files, a line each, from number 0 on.")
+def pack(source: Path, folder: Path, seed: int, shard_mib: int, classes: Path | None) -> None:
     """Pack the data set SRC into WebDataset shards in DST, shuffled once.
+
+    SRC holds class folders, shards, or Parquet files as Hugging Face has them (columns `image` and `label`).
 
     A run reads the shards in any order through an index beside them, with the same batches as from SRC. Killed at any
     point, the same command goes on after the last shard and makes the same files. A complete set is kept.
     """
     from dawnrun.dataset.pack import write_shards
+    from dawnrun.dataset.parquet_shards import has_parquet, pack_parquet
 
-    is_new, numbers = write_shards(
-        source, folder, seed=seed, shard_bytes=shard_mib * 2**20, progress=lambda total: progress("packing", total)
-    )
+    shard_bytes = shard_mib * 2**20
+    if has_parquet(source):
+        is_new, numbers = pack_parquet(
+            source,
+            folder,
+            classes=classes,
+            seed=seed,
+            shard_bytes=shard_bytes,
+            listing=lambda total: progress("reading files", total),
+            progress=lambda total: progress("packing", total),
+        )
+    elif classes is not None:
+        raise click.UsageError(
+            f"--classes: no Parquet files in {escaped(source)}, and other sets name their own classes"
+        )
+    else:
+        is_new, numbers = write_shards(
+            source, folder, seed=seed, shard_bytes=shard_bytes, progress=lambda total: progress("packing", total)
+        )
+    print_packed(folder, is_new, numbers)
+
+
+def print_packed(folder: Path, is_new: bool, numbers: "Mapping[Split, tuple[int, int]]") -> None:
+    """What a folder of shards holds; `numbers`: shards and images of each split."""
     sizes = " and ".join(
         f"{plural(images, 'image')} ({split}) in {plural(shards, 'shard')}"
         for split, (shards, images) in numbers.items()

@@ -6,12 +6,23 @@ from pathlib import Path
 from dawnrun.cli.attempt import say
 from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import LaunchError, UsageError
-from dawnrun.launch.checks import check_data, check_images, check_import, check_output, check_staged, data_folders
+from dawnrun.launch.checks import (
+    check_data,
+    check_execution,
+    check_images,
+    check_import,
+    check_memory,
+    check_output,
+    check_staged,
+    data_folders,
+)
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
+from dawnrun.launch.facts import free_bytes
+from dawnrun.launch.preflight import judge_shared_memory
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
-from dawnrun.text import escaped, plural
+from dawnrun.text import escaped, plural, size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,11 +59,15 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     most = max(phase.global_batch_size for phase in recipe.phases)
     Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
-    choose_decoder(recipe.input.decoder)
+    check_execution(document, site)
+    choose_decoder(recipe.input.decoder, device=site.device)
     if site.launcher.kubernetes is None:
         check_output(site.run_root, recipe.checkpoint.keep)
     if site.launcher.local is not None:
+        for finding in judge_shared_memory("this machine", free_bytes("/dev/shm") if site.world_size > 1 else None):  # noqa: S108
+            say(f"note        {finding}")
         check_staged(recipe, site)
+        check_memory(document, site.world_size)
         check_data(data_folders(recipe, site))
         counted = check_images(document, site.read_root)
         if counted is not None:
@@ -62,6 +77,9 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
 
 def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
     """All that was chosen, by the user or by us."""
+    # Imported here because it brings numpy.
+    from dawnrun.dataset.memory import buffer_bytes
+
     site, provenance = machine.site, recipe.provenance
     of = f"; published: {provenance.published}" if provenance.published else ""
     say(f"recipe      {recipe.name} ({escaped(source)}), confidence {provenance.confidence}{of}")
@@ -75,8 +93,9 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
         say(f"evaluators  {site.evaluators} {where}, beside the training")
     elif recipe.validation.when == "after":
         say("validation  after the last step, of the weights stored until then")
-    decoder = choose_decoder(recipe.input.decoder)
+    decoder = choose_decoder(recipe.input.decoder, device=site.device)
     say(f"decoder     {decoder.name} ({decoder.reason})")
+    say(f"batches     {size(buffer_bytes(recipe))} of memory in each process, no shared memory")
     for index, phase in enumerate(recipe.phases):
         sizes = " to ".join(dict.fromkeys(str(edge(recipe.image_sizes[index])) for edge in (min, max)))
         passes = phase.global_batch_size // (phase.per_device_batch_size * site.world_size)
@@ -84,5 +103,7 @@ def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
             f"phase {index + 1:<6}{plural(phase.epochs, 'epoch')} at {sizes} px, batch {phase.global_batch_size}"
             f" = {phase.per_device_batch_size} images a pass, processes: {site.world_size}, passes each: {passes}"
         )
+    if recipe.input.import_ is not None:
+        say(f"data        by {recipe.input.import_}, below {escaped(site.data_root)}")
     for name, folder in data_folders(recipe, site).items():
         say(f"data        {name}: {escaped(folder)}")

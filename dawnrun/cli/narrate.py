@@ -114,8 +114,10 @@ class Narrator:
     def _run_started(self, data: Mapping[str, Any]) -> list[str]:
         self._epochs, self.total_steps = data["epochs"], data["total_steps"]
         self.step = data["first_step"]
+        execution = self._recipe.compute.execution
+        how = data["precision"] if execution == "eager" else f"{data['precision']}, {execution}"
         lines = [
-            f"{data['device_name'] or data['device']}, {data['precision']}, decoder {data['decoder']}: "
+            f"{data['device_name'] or data['device']}, {how}, decoder {data['decoder']}: "
             f"{count(data['num_train_images'])} training and {count(data['num_val_images'])} validation images "
             f"of {count(data['num_classes'])} classes, {count(data['total_steps'])} steps"
         ]

@@ -101,7 +101,12 @@ def _site_of_run(config: str) -> Path | None:
 
 
 def _counted(recipe: Recipe, site: Site, split: Literal["train", "val"]) -> int:
-    """Images of a split of the first phase's data set. Raises DataError if the data are not there."""
+    """Images of a split of the first phase's data set. Raises DataError if the data are not there, or not dawnrun's to read."""
+    if recipe.input.import_ is not None:
+        raise DataError(
+            f"{recipe.input.import_}: images of your own are not counted to plan; say how many training images there are:"
+            " --set input.num_train_images=N"
+        )
     folder = (site.read_root / recipe.input.datasets[recipe.phases[0].dataset]).absolute()
     if not folder.is_dir():
         raise DataError(

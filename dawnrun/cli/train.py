@@ -22,7 +22,7 @@ from dawnrun.launch.choose import open_launcher
 from dawnrun.launch.outcome import is_running, newest_checkpoint, read_node
 from dawnrun.launch.queue import held_by
 from dawnrun.recipe.dump import differences, resolved_text
-from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.reader import PLACES, Document, read
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
@@ -98,7 +98,7 @@ def train(
     )
     say(f"run         {escaped(run.path)}")
     try:
-        return _start(run, document.value, machine.site, detach=detach)
+        return _start(run, document, machine.site, detach=detach)
     except (LaunchError, UsageError):
         _discard(run)
         raise
@@ -113,7 +113,7 @@ def _discard(run: RunDir) -> None:
 
 def _start(
     run: RunDir,
-    recipe: Recipe,
+    document: Document[Recipe],
     site: Site,
     changes: dict[str, tuple[Any, Any]] | None = None,
     *,
@@ -122,21 +122,22 @@ def _start(
     """A new attempt; after a failure further ones, as many as the site allows."""
     for left in range(site.max_restarts, 0, -1):
         try:
-            return _attempt(run, recipe, site, changes, detach=detach)
+            return _attempt(run, document, site, changes, detach=detach)
         except NonFiniteLossError:
             raise  # it would come again
         except TrainError as error:
             say(str(error))
             say(f"starting again; restarts left after this one: {left - 1}")
-    return _attempt(run, recipe, site, changes, detach=detach)
+    return _attempt(run, document, site, changes, detach=detach)
 
 
 def _attempt(
-    run: RunDir, recipe: Recipe, site: Site, changes: dict[str, tuple[Any, Any]] | None, *, detach: bool
+    run: RunDir, document: Document[Recipe], site: Site, changes: dict[str, tuple[Any, Any]] | None, *, detach: bool
 ) -> ExitCode:
     """One attempt, with the recipe and site it uses in its folder."""
-    attempt = run.new_attempt()
+    attempt, recipe = run.new_attempt(), document.value
     folder = run.attempt_dir(attempt)
+    (folder / PLACES).write_text(document.places_text(), encoding="utf-8")
     (folder / "resolved.yaml").write_text(resolved_text(recipe), encoding="utf-8")
     (folder / "site.yaml").write_text(resolved_text(site), encoding="utf-8")
     if changes:
@@ -203,7 +204,7 @@ def resume(
         _print_plan(document.value, run, newest + 1, machine.site)
         return ExitCode.OK
     say(f"run         {escaped(run.path)}, attempt {newest + 1}, from {escaped(checkpoint or 'the start')}")
-    return _start(run, document.value, machine.site, changes)
+    return _start(run, document, machine.site, changes)
 
 
 def _check_reach(schedule: Schedule | None, checkpoint: Path | None) -> None:

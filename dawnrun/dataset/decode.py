@@ -70,18 +70,20 @@ def check_image(data: bytes) -> None:
         raise UnreadableImageError(reason_of(error, data)) from error
 
 
-def decode_window(data: bytes, *, size: tuple[int, int], box: Box, mirrored: bool, out: NDArray[np.uint8]) -> None:
+def decode_window(
+    data: bytes, *, size: tuple[int, int], box: Box, mirrored: bool, out: NDArray[np.uint8], scaled: bool = True
+) -> None:
     """Write the pixels of `box` (left, top, right, bottom in source pixels) to `out`, uint8 [height, width, 3].
 
-    JPEGs are decoded at 1/2, 1/4 or 1/8 where that still has a pixel for each one written; the box is scaled with
-    it and never rounded. `size` is what the index says; a file with another one has changed since and is an error.
+    If `scaled`, JPEGs are decoded at 1/2, 1/4 or 1/8 where that still has a pixel for each one written; the box is
+    scaled with it and never rounded. `size` is what the index says; a file with another one has changed since and is an error.
     Raises UnreadableImageError.
     """
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.size != size:
                 raise UnreadableImageError(f"is {image.size[0]} x {image.size[1]} pixels, was {size[0]} x {size[1]}")
-            pixels = np.asarray(_window(image, box, (out.shape[1], out.shape[0])))
+            pixels = np.asarray(_window(image, box, (out.shape[1], out.shape[0]), scaled))
     except UnreadableImageError:
         raise
     except Exception as error:
@@ -89,11 +91,11 @@ def decode_window(data: bytes, *, size: tuple[int, int], box: Box, mirrored: boo
     out[:] = pixels[:, ::-1] if mirrored else pixels
 
 
-def _window(image: Image.Image, box: Box, out_size: tuple[int, int]) -> Image.Image:
+def _window(image: Image.Image, box: Box, out_size: tuple[int, int], scaled: bool) -> Image.Image:
     """The window in RGB at `out_size` (width, height), bilinear with antialiasing."""
     zoom = min((box[2] - box[0]) / out_size[0], (box[3] - box[1]) / out_size[1])
     scale = next(scale for scale in (8, 4, 2, 1) if scale <= zoom or scale == 1)
-    if scale > 1 and image.format == "JPEG":
+    if scaled and scale > 1 and image.format == "JPEG":
         width, height = image.size
         if image.draft("", (width // scale, height // scale)):
             # A draft of 1/s keeps source pixel x at x / s exactly; its own size is rounded up.

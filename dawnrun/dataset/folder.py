@@ -88,6 +88,11 @@ def find_split(root: Path, split: Split) -> Path:
             raise DataError(f"both {printable(found[0])} and {printable(found[1])} exist; remove or rename one of them")
         if found:
             return found[0]
+    if any(any(folder.glob("*.parquet")) for folder in (root, root / "data", root / "default")):
+        raise DataError(
+            f"{printable(root)} holds Parquet files, which a run does not read\n    make shards of them: dawnrun data pack "
+            f"{printable(root)} DST"
+        )
     names = " or ".join(f"{name}/" for name in _FOLDERS[split])
     seen = sorted(printable(entry.name) + "/" * entry.is_dir() for entry in os.scandir(root))
     raise DataError(

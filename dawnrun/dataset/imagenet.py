@@ -9,9 +9,10 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from dawnrun.dataset.archive import Member, members, opened, read_member
 from dawnrun.dataset.check import ILSVRC2012
@@ -28,14 +29,15 @@ _ROOM = 1.02
 
 
 class Picture(NamedTuple):
-    """One image: the name of its file, and its bytes or the file that has them."""
+    """One image: its file's name, and the file or archive that has it; `member`: where in the archive."""
 
     name: str
-    content: bytes | Path
+    path: Path
+    member: Member | None = None
 
 
 ClassSource = Callable[[], Iterator[Picture]]
-"""Reads the images of one class."""
+"""Lists the images of one class."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,19 +71,13 @@ def write_imagenet(folder: Path, sources: Sources, *, any_size: bool, advance: C
     Finished classes of a run that was killed are kept. The counts are those of ILSVRC2012 unless `any_size`.
     Raises DataError; nothing in `folder` looks like a data set until everything was written and counted.
     """
-    expected = {**ILSVRC2012, "val": ILSVRC2012["val"] - sources.num_excluded}
+    check_classes(sources, any_size=any_size)
     spec: dict[str, str | int] = {
         "name": "ILSVRC2012",
         "classes": len(sources.splits["train"]),
         "archive_bytes": sources.num_bytes,
         "images_excluded": sources.num_excluded,
     }
-    classes = {split: set(of_split) for split, of_split in sources.splits.items()}
-    if classes["train"] != classes["val"]:
-        odd = sorted(classes["train"] ^ classes["val"])
-        raise DataError(f"{len(odd):,} classes are not in both train and val:\n{listed(odd, noun='classes')}")
-    if not any_size and len(classes["train"]) != expected["classes"]:
-        raise _wrong_count({"classes": len(classes["train"])}, expected)
     staging = Staging(folder, spec)
     is_new = not staging.is_complete()
     if is_new:
@@ -89,10 +85,10 @@ def write_imagenet(folder: Path, sources: Sources, *, any_size: bool, advance: C
             check_room(folder, int(_ROOM * sources.num_bytes))
         staging.open()
     with told_apart(folder):
-        found: dict[str, dict[str, int]] = {
+        found: dict[Split, dict[str, int]] = {
             split: _write_split(staging.at(split), of_split, advance) for split, of_split in sources.splits.items()
         }
-    _check_counts(found, sources, expected, any_size=any_size)
+    check_counts(found, sources, any_size=any_size)
     if is_new:
         staging.finish()
     return is_new
@@ -119,7 +115,7 @@ def _nested(path: Path, member: Member | None) -> ClassSource:
         with opened(path) as file:
             for image in list(members(file, path, within=member)):
                 if _is_image(image.base):
-                    yield Picture(image.base, read_member(file, path, image))
+                    yield Picture(image.base, path, image)
 
     return read
 
@@ -179,16 +175,9 @@ def _flat_images(path: Path) -> list[Member] | list[Path]:
 
 
 def _flat_class(path: Path, images: list[Member | Path]) -> ClassSource:
-    def read() -> Iterator[Picture]:
-        if path.is_dir():
-            yield from (Picture(image.name, image) for image in images if isinstance(image, Path))
-            return
-        with opened(path) as file:
-            for image in images:
-                if isinstance(image, Member):
-                    yield Picture(image.base, read_member(file, path, image))
-
-    return read
+    return lambda: (
+        Picture(image.name, image) if isinstance(image, Path) else Picture(image.base, path, image) for image in images
+    )
 
 
 def _is_image(name: str) -> bool:
@@ -217,14 +206,18 @@ def _write_class(folder: Path, read: ClassSource) -> int:
         part = folder.with_name(f".{folder.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
-        for name, content in read():
-            path = part / name
-            if path.exists():
-                raise DataError(f"class {folder.name} holds {printable(name)} twice")
-            if isinstance(content, bytes):
-                path.write_bytes(content)
-            else:
-                _link(content, path)
+        archives: dict[Path, IO[bytes]] = {}
+        with ExitStack() as stack:
+            for name, source, member in read():
+                path = part / name
+                if path.exists():
+                    raise DataError(f"class {folder.name} holds {printable(name)} twice")
+                if member is None:
+                    _link(source, path)
+                    continue
+                if source not in archives:
+                    archives[source] = stack.enter_context(opened(source))
+                path.write_bytes(read_member(archives[source], source, member))
         part.replace(folder)
     return len(os.listdir(folder))  # noqa: PTH208 - names are enough
 
@@ -237,10 +230,21 @@ def _link(source: Path, path: Path) -> None:
         shutil.copyfile(source, path)
 
 
-def _check_counts(
-    found: Mapping[str, Mapping[str, int]], sources: Sources, expected: Mapping[str, int], *, any_size: bool
-) -> None:
-    """Raise DataError unless everything is there."""
+def check_classes(sources: Sources, *, any_size: bool) -> None:
+    """Raise DataError unless both splits have the same classes, and as many as ILSVRC2012."""
+    train, val = set(sources.splits["train"]), set(sources.splits["val"])
+    if train != val:
+        odd = sorted(train ^ val)
+        raise DataError(f"{len(odd):,} classes are not in both train and val:\n{listed(odd, noun='classes')}")
+    if not train:
+        raise DataError("no classes in what was given")
+    if not any_size and len(train) != ILSVRC2012["classes"]:
+        raise _wrong_count({"classes": len(train)}, ILSVRC2012)
+
+
+def check_counts(found: Mapping[Split, Mapping[str, int]], sources: Sources, *, any_size: bool) -> None:
+    """`found`: images by split and class. Raise DataError unless everything is there."""
+    expected = {**ILSVRC2012, "val": ILSVRC2012["val"] - sources.num_excluded}
     empty = sorted(f"{split}/{name}" for split, sizes in found.items() for name, size in sizes.items() if not size)
     if empty:
         raise DataError(f"{len(empty):,} classes without an image:\n{listed(empty, noun='classes')}")
@@ -254,7 +258,7 @@ def _check_counts(
         ]
         if short:
             raise DataError(f"{len(short):,} training classes are not whole:\n{listed(short, noun='classes')}")
-    sums = {split: sum(sizes.values()) for split, sizes in found.items()}
+    sums: dict[str, int] = {split: sum(sizes.values()) for split, sizes in found.items()}
     if any(sums[split] != expected[split] for split in found):
         raise _wrong_count(sums, expected)
 

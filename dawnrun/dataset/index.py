@@ -60,6 +60,11 @@ class DatasetIndex:
         """The bytes of an image. Raises UnreadableImageError."""
         return self.shards.read(image) if self.shards else read_file(self.path(image))
 
+    @property
+    def is_by_path(self) -> bool:
+        """Whether every image is a file of its own, at `path`."""
+        return self.shards is None
+
     def class_name(self, image: int) -> str:
         """Class of an image, as text that can be printed."""
         return printable(self.classes[self.labels[image]])
@@ -94,7 +99,7 @@ def build_index(
         sizes=scan.sizes,
         widths=widths,
         heights=heights,
-        fingerprint=_fingerprint(scan.classes, scan.names, scan.sizes, widths, heights),
+        fingerprint=fingerprint_of(scan.classes, scan.names, scan.sizes, widths, heights),
         remarks=scan.remarks,
         shards=scan.shards,
         verdict=known_verdict(cache_dir, stamp_of(scan)),
@@ -112,7 +117,7 @@ def subset(index: DatasetIndex, kept: NDArray[np.bool_]) -> DatasetIndex:
         sizes=sizes,
         widths=widths,
         heights=heights,
-        fingerprint=_fingerprint(index.classes, names, sizes, widths, heights),
+        fingerprint=fingerprint_of(index.classes, names, sizes, widths, heights),
         shards=index.shards and index.shards.subset(kept),
     )
 
@@ -195,7 +200,7 @@ def _read_one(scan: Scan, image: int) -> tuple[int, tuple[int, int], str]:
         return image, (0, 0), str(error)
 
 
-def _fingerprint(classes: Texts, names: Texts, *columns: NDArray[np.int64] | NDArray[np.int32]) -> str:
+def fingerprint_of(classes: Texts, names: Texts, *columns: NDArray[np.int64] | NDArray[np.int32]) -> str:
     """SHA-256, as documented in DatasetIndex; the same on every machine."""
     digest = hashlib.sha256()
     for texts in (classes, names):

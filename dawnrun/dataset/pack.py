@@ -6,7 +6,7 @@ What goes where follows from seed and sizes alone, so a run that was stopped and
 import hashlib
 import os
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,15 +27,20 @@ from dawnrun.errors import DataError
 
 _ORDER = 3
 """Keeps the bits of the shuffle apart from those of the training order and the crops."""
-_BLOCK, _RECORD = 512, 10_240
+HEADER_BYTES = _BLOCK = 512
+_RECORD = 10_240
 """tar's units: members are padded to blocks, archives to records."""
 _READERS = 8
 _READ_AHEAD = 64
 _LABEL = ".cls"
+Reader = Callable[[int], bytes]
+"""The bytes of an image. Raises UnreadableImageError."""
+Advance = Callable[[int], None]
+Progress = Callable[[int], AbstractContextManager[Advance]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Layout:
+class Layout:
     """Where each image of a split goes: its shard, and the offset of its bytes there; `order` is that of writing."""
 
     order: NDArray[np.int64]
@@ -49,22 +54,35 @@ class _Layout:
         return images
 
 
+ShardWriter = Callable[[Staging, Split, DatasetIndex, Layout, Advance], list[str]]
+"""Writes all shards of a split as they are laid out; returns the SHA-256 of each."""
+
+
 def write_shards(
-    source: Path,
-    folder: Path,
-    *,
-    seed: int,
-    shard_bytes: int,
-    progress: Callable[[int], AbstractContextManager[Callable[[int], None]]],
+    source: Path, folder: Path, *, seed: int, shard_bytes: int, progress: Progress
 ) -> tuple[bool, dict[Split, tuple[int, int]]]:
     """Pack both splits of `source` into `folder`. False where these very shards are there already.
 
     Also the numbers of shards and images of each split. Raises DataError; nothing in `folder` is taken for a data set until
     it is whole.
     """
-    indexes = {split: build_index(source, split) for split in get_args(Split)}
+    indexes: dict[Split, DatasetIndex] = {split: build_index(source, split) for split in get_args(Split)}
+    sources = {split: (index, reading(index.read)) for split, index in indexes.items()}
+    return pack_splits(sources, folder, seed=seed, shard_bytes=shard_bytes, progress=progress)
+
+
+def pack_splits(
+    sources: Mapping[Split, tuple[DatasetIndex, ShardWriter]],
+    folder: Path,
+    *,
+    seed: int,
+    shard_bytes: int,
+    progress: Progress,
+) -> tuple[bool, dict[Split, tuple[int, int]]]:
+    """The same, of splits whose shards are written by other means than reading each image by its number."""
+    indexes = {split: index for split, (index, _) in sources.items()}
     check_same_classes(indexes["train"], indexes["val"])
-    layouts = {split: _lay_out(index, split, seed, shard_bytes) for split, index in indexes.items()}
+    layouts = {split: lay_out(index, split, seed, shard_bytes) for split, index in indexes.items()}
     numbers = {split: (len(layout.file_bytes), len(indexes[split])) for split, layout in layouts.items()}
     spec: dict[str, str | int] = {"name": "WebDataset shards", "seed": seed, "shard_bytes": shard_bytes}
     for split, index in indexes.items():
@@ -78,8 +96,9 @@ def write_shards(
         check_room(folder, sum(int(layout.file_bytes.sum()) for layout in layouts.values()))
     staging.open()
     with told_apart(folder), progress(sum(map(len, indexes.values()))) as advance:
-        for split, index in indexes.items():
-            _write_split(staging, split, index, layouts[split], advance)
+        for split, (index, write) in sources.items():
+            digests = write(staging, split, index, layouts[split], advance)
+            _table(split, index, layouts[split], digests).save(staging.at(index_name(split)))
         names = b"".join(os.fsencode(name) + b"\n" for name in indexes["train"].classes)
         write_aside(staging.at(CLASSES), names)
     staging.finish()
@@ -91,7 +110,7 @@ def shard_name(split: Split, number: int) -> str:
     return f"{split}-{number:06d}.tar"
 
 
-def _lay_out(index: DatasetIndex, split: Split, seed: int, shard_bytes: int) -> _Layout:
+def lay_out(index: DatasetIndex, split: Split, seed: int, shard_bytes: int) -> Layout:
     """A shard takes the images that begin in its `shard_bytes` of the shuffled whole."""
     shuffle = np.argsort(bits(_ORDER, seed, get_args(Split).index(split), np.arange(len(index))), kind="stable")
     lengths = 3 * _BLOCK + _padded(index.sizes[shuffle], _BLOCK)  # two headers, one block of label
@@ -104,26 +123,33 @@ def _lay_out(index: DatasetIndex, split: Split, seed: int, shard_bytes: int) -> 
     file_bytes = _padded(in_shard[last] + lengths[last] + 2 * _BLOCK, _RECORD)
     of_image = np.empty(len(index), np.int32), np.empty(len(index), np.int64)
     of_image[0][shuffle], of_image[1][shuffle] = shards, in_shard + _BLOCK
-    return _Layout(order=shuffle, shards=of_image[0], offsets=of_image[1], file_bytes=file_bytes)
+    return Layout(order=shuffle, shards=of_image[0], offsets=of_image[1], file_bytes=file_bytes)
 
 
 def _padded(num_bytes: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
     return -(-num_bytes // unit) * unit
 
 
-def _write_split(
-    staging: Staging, split: Split, index: DatasetIndex, layout: _Layout, advance: Callable[[int], None]
-) -> None:
-    """Write the shards that are not there yet, then the index."""
-    digests = []
-    for number, num_bytes in enumerate(layout.file_bytes.tolist()):
-        path, images = staging.at(shard_name(split, number)), layout.images(number)
-        if path.exists() and path.stat().st_size == num_bytes:
-            digests.append(sha256_of(path))
-            advance(len(images))
-        else:
-            digests.append(_write_shard(path, index, images, num_bytes, advance))
-    table = ShardTable(
+def reading(read: Reader) -> ShardWriter:
+    """Writes one shard after the other, each image read by its number; shards that are there already are kept."""
+
+    def write(staging: Staging, split: Split, index: DatasetIndex, layout: Layout, advance: Advance) -> list[str]:
+        digests = []
+        for number, num_bytes in enumerate(layout.file_bytes.tolist()):
+            path, images = staging.at(shard_name(split, number)), layout.images(number)
+            if path.exists() and path.stat().st_size == num_bytes:
+                digests.append(sha256_of(path))
+                advance(len(images))
+            else:
+                digests.append(_write_shard(path, index, read, images, num_bytes, advance))
+        return digests
+
+    return write
+
+
+def _table(split: Split, index: DatasetIndex, layout: Layout, digests: Sequence[str]) -> ShardTable:
+    """The index of a split's shards."""
+    return ShardTable(
         files=tuple(shard_name(split, number) for number in range(len(layout.file_bytes))),
         file_bytes=layout.file_bytes,
         file_mtimes=np.zeros(len(layout.file_bytes), np.int64),
@@ -137,11 +163,15 @@ def _write_split(
         widths=index.widths,
         heights=index.heights,
     )
-    table.save(staging.at(index_name(split)))
 
 
 def _write_shard(
-    path: Path, index: DatasetIndex, images: NDArray[np.int64], num_bytes: int, advance: Callable[[int], None]
+    path: Path,
+    index: DatasetIndex,
+    read: Reader,
+    images: NDArray[np.int64],
+    num_bytes: int,
+    advance: Advance,
 ) -> str:
     """Write one shard, which has its name when it is whole and on the disk; returns its SHA-256."""
     digest = hashlib.sha256()
@@ -152,11 +182,8 @@ def _write_shard(
             file.write(data)
             digest.update(data)
 
-        for image, data in _read(index, images):
-            if len(data) != index.sizes[image]:
-                raise DataError(f"{printable(index.path(image))} changed while it was packed")
-            put(_member(f"{image:08d}.{_kind(data)}", data))
-            put(_member(f"{image:08d}{_LABEL}", str(int(index.labels[image])).encode()))
+        for image, data in _read(index, read, images):
+            put(sample(index, image, data))
             advance(1)
         put(bytes(num_bytes - file.tell()))
         file.flush()
@@ -165,19 +192,27 @@ def _write_shard(
     return digest.hexdigest()
 
 
-def _read(index: DatasetIndex, images: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+def _read(index: DatasetIndex, read: Reader, images: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
     """Images and their bytes in order, read ahead by several threads."""
 
-    def read(image: int) -> tuple[int, bytes]:
+    def read_one(image: int) -> tuple[int, bytes]:
         try:
-            return image, index.read(image)
+            return image, read(image)
         except UnreadableImageError as error:
             raise DataError(f"cannot read {printable(index.path(image))}: {error}") from error
 
     with ThreadPoolExecutor(_READERS) as pool:
         numbers = iter(images.tolist())
         while some := list(islice(numbers, _READ_AHEAD)):
-            yield from pool.map(read, some)
+            yield from pool.map(read_one, some)
+
+
+def sample(index: DatasetIndex, image: int, data: bytes) -> bytes:
+    """An image, whose bytes are `data`, and its label as they lie in a shard. Raises DataError for other data."""
+    if len(data) != index.sizes[image]:
+        raise DataError(f"{printable(index.path(image))} changed while it was packed")
+    label = _member(f"{image:08d}{_LABEL}", str(int(index.labels[image])).encode())
+    return _member(f"{image:08d}.{_kind(data)}", data) + label
 
 
 def _member(name: str, data: bytes) -> bytes:

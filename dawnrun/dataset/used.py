@@ -8,6 +8,7 @@ from pathlib import Path
 from dawnrun.dataset.devkit import without_blacklisted
 from dawnrun.dataset.folder import EXTENSIONS, Split, find_split, listed
 from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
+from dawnrun.dataset.own import index_own
 from dawnrun.dataset.shards import find_shards, index_name
 from dawnrun.errors import DataError, RecipeError
 from dawnrun.recipe.reader import Document
@@ -51,8 +52,8 @@ def index_used(document: Document[Recipe], data_root: Path) -> UsedSets:
     """
     recipe = document.value
     folders, max_bad = recipe.input.datasets, recipe.input.max_bad_images
-    train_sets = {name: build_index(data_root / folders[name], "train", max_bad=max_bad) for name in _used(recipe)}
-    validation_set = build_index(data_root / folders[recipe.validation_dataset], "val")
+    train_sets = {name: _index(recipe, data_root / folders[name], "train", max_bad) for name in _used(recipe)}
+    validation_set = _index(recipe, data_root / folders[recipe.validation_dataset], "val", 0)
     for index, allowed in (*((index, max_bad) for index in train_sets.values()), (validation_set, 0)):
         _refuse_known_bad(index, allowed)
     if recipe.validation.blacklist_file is not None:
@@ -62,6 +63,13 @@ def index_used(document: Document[Recipe], data_root: Path) -> UsedSets:
         check_same_classes(index, validation_set)
     _check_classes(document, len(validation_set.classes))
     return UsedSets(train_sets=train_sets, validation_set=validation_set)
+
+
+def _index(recipe: Recipe, folder: Path, split: Split, max_bad: int) -> DatasetIndex:
+    """One split, as dawnrun finds it or as the user's own code lists it."""
+    if recipe.input.import_ is None:
+        return build_index(folder, split, max_bad=max_bad)
+    return index_own(recipe.input.import_, folder, split, max_bad=max_bad)
 
 
 def _refuse_known_bad(index: DatasetIndex, allowed: int) -> None:

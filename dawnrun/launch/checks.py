@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dawnrun.errors import DataError, LaunchError, RecipeError, UsageError
 from dawnrun.launch.facts import MARKER
+from dawnrun.recipe.check import execution_fault
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.text import nearest, size
@@ -19,7 +20,9 @@ CHECKPOINT_BYTES = 210_000_000
 
 
 def data_folders(recipe: Recipe, site: Site) -> Mapping[str, Path]:
-    """Absolute folder of every data set that a phase or validation uses."""
+    """Absolute folder of every data set that a phase or validation uses; none where only the recipe's own import knows."""
+    if recipe.input.import_ is not None:
+        return {}
     used = dict.fromkeys([*(phase.dataset for phase in recipe.phases), recipe.validation_dataset])
     return {name: (site.read_root / recipe.input.datasets[name]).absolute() for name in used}
 
@@ -63,18 +66,30 @@ def check_staged(recipe: Recipe, site: Site) -> None:
 
 
 def check_import(document: Document[Recipe]) -> None:
-    """The package of a network of the user's own is there; what is in it, the worker finds out.
+    """The packages of what the recipe imports of the user's own are there; what is in them, the worker finds out.
 
-    RecipeError at its line. Nothing is imported: the package may take seconds to load, and torch with it.
+    RecipeError at their lines. Nothing is imported: a package may take seconds to load, and torch with it.
     """
-    path = document.value.model.import_
-    if path is None:
-        return
-    package = path.partition(":")[0].partition(".")[0]
-    if PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None and package not in sys.builtin_module_names:
-        hint = "it is looked for in the current folder and among the installed packages"
-        problem = document.problem("model.import", f"there is no package or module {package}", (hint,))
-        raise RecipeError([problem], subject=document.source)
+    recipe, hint = document.value, "it is looked for in the current folder and among the installed packages"
+    problems = [
+        document.problem(f"{key}.import", f"there is no package or module {package}", (hint,))
+        for key, part in (("input", recipe.input), ("model", recipe.model), ("loss", recipe.loss))
+        if part.import_ is not None and not _is_there(package := part.import_.partition(":")[0].partition(".")[0])
+    ]
+    if problems:
+        raise RecipeError(problems, subject=document.source)
+
+
+def _is_there(package: str) -> bool:
+    folders = [str(Path.cwd()), *sys.path]
+    return package in sys.builtin_module_names or PathFinder.find_spec(package, folders) is not None
+
+
+def check_execution(document: Document[Recipe], site: Site) -> None:
+    """RecipeError where the recipe's `compute.execution` cannot work on this site; the worker sees more."""
+    reason = execution_fault(document.value.compute.execution, site.device, site.world_size)
+    if reason is not None:
+        raise RecipeError([document.problem("compute.execution", reason)], subject=document.source)
 
 
 def check_data(folders: Mapping[str, Path]) -> None:
@@ -133,11 +148,24 @@ def check_images(document: Document[Recipe], data_root: Path) -> int | None:
     try:
         if left_out is not None:
             read_blacklist(data_root / left_out)
-        if not is_small(document.value, data_root):
+        if document.value.input.import_ is not None or not is_small(document.value, data_root):
             return None
         return index_used(document, data_root).num_train_images
     except DataError as error:
         raise DataError(f"{error}\nnothing was started") from error
+
+
+def check_memory(document: Document[Recipe], num_processes: int) -> None:
+    """This machine has room for the batches of `num_processes`. LaunchError says what would need less."""
+    # Imported here because it brings numpy.
+    from dawnrun.dataset.memory import available_bytes, buffer_bytes
+
+    needed, available = num_processes * buffer_bytes(document.value), available_bytes()
+    if available is not None and needed > available:
+        raise LaunchError(
+            f"{document.source}: batches of {num_processes} processes need {size(needed)} of memory, {size(available)} is free;"
+            " lower phases[].per_device_batch_size or validation.batch_size, or image sizes"
+        )
 
 
 def _beside(folder: Path) -> str:
@@ -154,7 +182,7 @@ OTHER_ROOT = "--run-root, or run_root in the site, names another folder"
 
 
 def check_output(run_root: Path, keep: int) -> None:
-    """A run directory can be made below `run_root`, with room for `keep` checkpoints and two more.
+    """A run directory can be made below `run_root`, with room for `keep` checkpoints and three more.
 
     UsageError if the folder cannot be made or written, LaunchError if the disk is too full.
     """
@@ -167,9 +195,9 @@ def check_output(run_root: Path, keep: int) -> None:
         raise UsageError(f"{run_root}: runs cannot be kept here: {reason}; {OTHER_ROOT}") from error
     if not os.access(run_root, os.W_OK | os.X_OK):
         raise UsageError(f"{run_root}: runs cannot be kept here: no permission to write; {OTHER_ROOT}")
-    free, needed = shutil.disk_usage(run_root).free, CHECKPOINT_BYTES * (keep + 2)
+    free, needed = shutil.disk_usage(run_root).free, CHECKPOINT_BYTES * (keep + 3)
     if free < needed:
         raise LaunchError(
-            f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 2} checkpoints: {keep} that are kept, the one"
-            f" that reaches the target, and the next while it is written; lower checkpoint.keep; {OTHER_ROOT}"
+            f"{run_root}: {size(free)} free, {size(needed)} needed for {keep + 3} checkpoints: {keep} that are kept, the best,"
+            f" the one that reaches the target, and the next while it is written; lower checkpoint.keep; {OTHER_ROOT}"
         )

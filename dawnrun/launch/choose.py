@@ -18,5 +18,5 @@ def open_launcher(site: Site, *, data: Mapping[str, Path], tell: Callable[[str],
     if site.launcher.slurm is not None:
         from dawnrun.launch.slurm import SlurmLauncher
 
-        return SlurmLauncher(site.launcher.slurm)
+        return SlurmLauncher(site.launcher.slurm, needs=node_needs(site, data))
     return LocalLauncher()

@@ -64,8 +64,8 @@ def node_facts(question: Mapping[str, Any], *, first: bool) -> dict[str, Any]:
         "interfaces": dict(interfaces()),
         # "CLIENT PORT SERVER PORT": the address by which the launcher reached this machine.
         "ssh_address": os.environ.get("SSH_CONNECTION", "   ").split(" ")[2],
-        "shm_bytes": _free("/dev/shm"),  # noqa: S108 - asked for its size alone
-        "free_bytes": _free(question["run_root"]),
+        "shm_bytes": free_bytes("/dev/shm"),  # noqa: S108 - asked for its size alone
+        "free_bytes": free_bytes(question["run_root"]),
         "nonce": _read(Path(question["nonce"])),
         "data": _data_problems(
             {name: Path(path) for name, path in question.get("data", {}).items() if name not in to_stage}
@@ -80,7 +80,7 @@ def node_facts(question: Mapping[str, Any], *, first: bool) -> dict[str, Any]:
 
 def _free_above(place: Path) -> int | None:
     """Room where a folder is to be made."""
-    return _free(str(next((path for path in (place, *place.parents) if path.exists()), place)))
+    return free_bytes(str(next((path for path in (place, *place.parents) if path.exists()), place)))
 
 
 def _set_bytes(source: Path) -> int | None:
@@ -92,7 +92,8 @@ def _set_bytes(source: Path) -> int | None:
         return None
 
 
-def _free(path: str) -> int | None:
+def free_bytes(path: str) -> int | None:
+    """Room on the disk that a folder is on; None if there is no such folder."""
     try:
         return shutil.disk_usage(path).free
     except OSError:

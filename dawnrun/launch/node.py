@@ -29,6 +29,7 @@ from dawnrun.launch.guard import POLL_S, Guard, Lease
 from dawnrun.launch.network import HeldPort, own_address, reach, resolve
 from dawnrun.launch.order import Order
 from dawnrun.launch.unpack import environment_python
+from dawnrun.text import size
 
 MARK = "@dawnrun "
 BEAT_S = 1.0
@@ -63,6 +64,22 @@ def check_versions(order: Order) -> None:
              if here[name] != known]  # fmt: skip
     if other:
         raise OSError("; ".join(other))
+
+
+def check_needs(order: Order) -> None:
+    """What `doctor` asks in short, where nobody asked: data and room. Raises OSError with everything that is missing."""
+    if not order.needs:
+        return
+    from dawnrun.launch.checks import CHECKPOINT_BYTES  # brings the whole schema of sites
+
+    facts = node_facts({"nonce": order.folder, "run_root": order.folder, **order.needs}, first=False)
+    missing = [f"not in local_data_root yet: {', '.join(facts['not_staged'])}"] if facts["not_staged"] else []
+    if (facts["free_bytes"] or 0) < CHECKPOINT_BYTES:
+        missing.append(
+            f"run_root has {size(facts['free_bytes'] or 0)} free, a checkpoint takes {size(CHECKPOINT_BYTES)}"
+        )
+    if facts["data"] or missing:
+        raise OSError("; ".join([*facts["data"], *missing]))
 
 
 def resolve_patiently(order: Order) -> Order:
@@ -254,6 +271,7 @@ def main() -> int:
     order = Order.read({**fields, "rank": rank})
     try:
         check_versions(order)
+        check_needs(order)
         prepare(order)
         code = run(resolve_patiently(order), Lease(stdin=False))
     except OSError as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Order:
     """One node's part of a job. `address` and `port`: where the agents meet, on node 0; a name is looked up here.
 
-    `versions`: what this node must have, where nobody asked before. `files`: texts of the run directory, relative to it, that node 0 writes where nobody could do it before.
+    `versions` and `needs` (checks.node_needs): what this node must have, where nobody asked before. `files`: texts of the run directory, relative to it, that node 0 writes where nobody could do it before.
     """
 
     rank: int
@@ -34,6 +34,7 @@ class Order:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, Any] = field(default_factory=dict)
     evaluators: int = 0
     evaluator_node: bool = False
 

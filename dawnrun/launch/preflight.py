@@ -89,10 +89,15 @@ def _judge_mildly(node: str, facts: Facts) -> list[Finding]:
     if abs(facts["offset_s"]) > CLOCK_OFFSET_S:
         what = f"its clock is {facts['offset_s']:+.1f} s off"
         found.append(Finding(node=node, what=what, todo="set it: failures are put in order by it", fatal=False))
-    if facts["shm_bytes"] is not None and facts["shm_bytes"] < SHM_BYTES:
-        what = f"shared memory: {size(facts['shm_bytes'])}"
-        found.append(Finding(node=node, what=what, todo="collectives between GPUs may need more", fatal=False))
-    return found
+    return found + judge_shared_memory(node, facts["shm_bytes"])
+
+
+def judge_shared_memory(node: str, num_bytes: int | None) -> list[Finding]:
+    """Shared memory is 64 MB in many containers; what needs more ends by a bus error."""
+    if num_bytes is None or num_bytes >= SHM_BYTES:
+        return []
+    what, todo = f"shared memory: {size(num_bytes)}", "collectives between GPUs may need more: docker run --shm-size=8g"
+    return [Finding(node=node, what=what, todo=todo, fatal=False)]
 
 
 def rendezvous_address(facts: Facts, interface: str | None) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -30,10 +31,10 @@ GRACE_S = 20.0
 ASK_EVERY_S = 2.0
 
 
-def order_of(job: Job) -> Order:
-    """The order of every node, its rendezvous still open."""
+def order_of(job: Job, needs: Mapping[str, Any]) -> Order:
+    """The order of every node, its rendezvous still open; `needs`: what each node looks for before it starts."""
     order = Order.of(job, rendezvous=job.folder.parent.parent.name, grace_s=GRACE_S)
-    return replace(order, versions=versions())
+    return replace(order, versions=versions(), needs=dict(needs))
 
 
 def script(job: Job) -> str:
@@ -106,9 +107,11 @@ def step_options(job: Job, slurm: Slurm) -> list[str]:
 class SlurmLauncher:
     """One job of a cluster. It lives without this process, which only watches; inside an allocation it is a step."""
 
-    def __init__(self, slurm: Slurm, *, environment: Mapping[str, str] = os.environ) -> None:
-        """Nothing is submitted yet."""
-        self._slurm, self._environment = slurm, environment
+    def __init__(
+        self, slurm: Slurm, *, needs: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        """Nothing is submitted yet. `needs`: what each node looks for before it starts (checks.node_needs)."""
+        self._slurm, self._needs, self._environment = slurm, needs or {}, environment
         self._folder: Path | None = None
         self._number: str | None = None
         self._step: subprocess.Popen[bytes] | None = None
@@ -121,7 +124,7 @@ class SlurmLauncher:
 
     def plan(self, job: Job) -> LaunchPlan:
         """A batch script and its submission, or the step."""
-        order = order_of(job)
+        order = order_of(job, self._needs)
         name = str(job.folder / "order.json")
         if self.inside:
             order = meet(order, self._environment)

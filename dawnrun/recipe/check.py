@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from typing import Literal
 
 from dawnrun.errors import Problem
 from dawnrun.recipe.curve import bounds, end_fault, seam_faults
-from dawnrun.recipe.method import Model, Optimizer
+from dawnrun.recipe.method import Loss, Model, Optimizer
 from dawnrun.recipe.pieces import Curve
 from dawnrun.recipe.schema import Input, Phase, Recipe
 from dawnrun.text import nearest
@@ -22,6 +23,10 @@ OPTIMIZER_KEYS = {
     "beta2": ("lamb",),
 }
 """Key -> the update rules it belongs to; the others belong to all."""
+RESNET_STRIDE = 32
+"""Pixels to a value of the last feature map."""
+NOUNS = {"model": "network", "loss": "loss"}
+"""What the parts of a recipe that can be imported are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,11 @@ def _findings(recipe: Recipe) -> Iterator[_Finding]:
     yield from _mirrors(recipe)
     for index, phase in enumerate(recipe.phases):
         yield from _phase(f"phases[{index}]", phase, recipe.input)
+    yield from _single_values(recipe)
     yield from _input(recipe.input)
     yield from _optimizer(recipe.optimizer)
-    yield from _model(recipe.model)
+    yield from _own("model", recipe.model, ("name", "initialization", "zero_init_residual", "blur_pool"))
+    yield from _own("loss", recipe.loss, ("name", "label_smoothing"))
     if recipe.validation.from_epoch > recipe.total_epochs:
         message = f"{recipe.validation.from_epoch} is beyond the last epoch, {recipe.total_epochs}"
         yield _Finding(Problem(key="validation.from_epoch", message=message), epochs)
@@ -131,6 +138,16 @@ def _phase(key: str, phase: Phase, source: Input) -> Iterator[_Finding]:
         yield _Finding(Problem(key=f"{key}.validation.resize_px", message=message), rests_on)
 
 
+def _single_values(recipe: Recipe) -> Iterator[_Finding]:
+    """ResNet-50 takes images of any size, but its last BatchNorms see one value a channel in one image of 32 px or fewer."""
+    for index, phase in enumerate(recipe.phases):
+        if phase.per_device_batch_size == 1 and phase.image_size <= RESNET_STRIDE and recipe.model.import_ is None:
+            message = f"one image of {phase.image_size} px leaves BatchNorm one value a channel, which has no variance"
+            hint = f"2 or more, or images of more than {RESNET_STRIDE} px"
+            problem = Problem(key=f"phases[{index}].per_device_batch_size", message=message, hints=(hint,))
+            yield _Finding(problem, (f"phases[{index}].image_size", "model"))
+
+
 def _optimizer(optimizer: Optimizer) -> Iterator[_Finding]:
     """Settings that the update rule lacks, or that belong to another one."""
     name, given = optimizer.name, optimizer.model_dump(exclude_defaults=True)
@@ -150,13 +167,13 @@ def _optimizer(optimizer: Optimizer) -> Iterator[_Finding]:
         yield _Finding(Problem(key="optimizer.trust_clip", message=f"[{low:g}, {high:g}] is not a range, lowest first"))
 
 
-def _model(model: Model) -> Iterator[_Finding]:
-    """Choices for our own networks beside the user's own."""
-    given = model.model_dump(exclude_defaults=True, by_alias=True)
-    for key in ("name", "initialization", "zero_init_residual", "blur_pool"):
+def _own(part: Literal["model", "loss"], value: Model | Loss, keys: tuple[str, ...]) -> Iterator[_Finding]:
+    """Choices for a network or loss of dawnrun's beside the user's own."""
+    given = value.model_dump(exclude_defaults=True, by_alias=True)
+    for key in keys:
         if "import" in given and key in given:
-            message = "is for networks of dawnrun's own, not for an imported one"
-            yield _Finding(Problem(key=f"model.{key}", message=message), ("model.import",))
+            message = f"is for a {NOUNS[part]} of dawnrun's own, not for an imported one"
+            yield _Finding(Problem(key=f"{part}.{key}", message=message), (f"{part}.import",))
 
 
 def _input(source: Input) -> Iterator[_Finding]:
@@ -169,6 +186,18 @@ def _input(source: Input) -> Iterator[_Finding]:
     for index, value in enumerate(source.std):
         if value <= 0:
             yield _Finding(Problem(key=f"input.std[{index}]", message=f"must be above 0, not {value:g}"))
+
+
+def execution_fault(execution: str, device: str, world_size: int) -> str | None:
+    """Why `compute.execution` cannot work on a kind of device (auto: not known yet) and so many processes."""
+    if execution != "cuda_graph":
+        return None
+    if device not in ("cuda", "auto"):
+        return f"cuda_graph needs a CUDA device, and this is {device}; use eager or compile"
+    if world_size > 1:
+        # DDP under capture asks for 11 warm-up passes, no watchdog and bucket views that stay: not offered untried.
+        return f"cuda_graph works in one process, not in {world_size}: DDP's exchange is not captured; use compile"
+    return None
 
 
 def check_splitting(recipe: Recipe, world_size: int) -> list[Problem]:

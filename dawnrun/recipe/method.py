@@ -36,6 +36,12 @@ class Loss(Part):
     name: Literal["cross_entropy", "binary_cross_entropy"] = Field(
         "cross_entropy", description="softmax, or one sigmoid for each class, summed over the classes"
     )
+    import_: str | None = Field(
+        None,
+        alias="import",
+        pattern=IMPORT_PATTERN,
+        description="the user's own loss instead: package.module:function, called with num_classes",
+    )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the label spread over all classes")
     divide_by: Positive | None = Field(
         None, description="images that the summed loss of a batch is divided by; left out: the batch's own number"

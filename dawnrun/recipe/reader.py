@@ -1,6 +1,8 @@
 """Recipe and site files to frozen models: every problem at its line, `--set` applied, origins kept."""
 
-from collections.abc import Mapping, Sequence, Set
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -21,6 +23,8 @@ from dawnrun.text import nearest
 
 T = TypeVar("T", bound=Part)
 _MOST_BYTES = 1 << 20
+PLACES = "places.json"
+"""Beside a resolved recipe: where its values were written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +46,18 @@ class Document(Generic[T]):
         while key and key not in self.places:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return replace(problem, place=self.places.get(key, Place(source=self.source)))
+
+    def places_text(self) -> str:
+        """Where each key is written, as JSON: for a process that reads the resolved values and is to name the user's lines."""
+        return json.dumps({key: [place.source, place.line, place.column] for key, place in self.places.items()})
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What is found wrong with a key inside, where the document is not at hand, is told at the key's place."""
+        try:
+            yield
+        except RecipeError as error:
+            raise RecipeError([self.locate(problem) for problem in error.problems], subject=self.source) from error
 
     @property
     def origins(self) -> Mapping[str, str]:
@@ -67,6 +83,18 @@ def read(source: Path | str | None, kind: type[T], overrides: Sequence[str] = ()
     name = "defaults" if path is None else str(path)
     text = "" if path is None else _read_text(path)
     return read_text(text, kind, overrides, source=name, may_be_empty=path is None)
+
+
+def read_resolved(path: Path) -> Document[Recipe]:
+    """The resolved recipe of an attempt, with the places at which the user wrote its values where they were kept."""
+    document, kept = read(path, Recipe), path.with_name(PLACES)
+    if not kept.is_file():
+        return document
+    places = {
+        key: Place(source=source, line=line, column=column)
+        for key, (source, line, column) in json.loads(kept.read_text(encoding="utf-8")).items()
+    }
+    return replace(document, places=places, source=places[""].source if "" in places else document.source)
 
 
 def read_text(

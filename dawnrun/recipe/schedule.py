@@ -8,8 +8,9 @@ from typing import Protocol, Self
 
 from dawnrun.errors import Problem, RecipeError
 from dawnrun.recipe.check import check_recipe, check_splitting
+from dawnrun.recipe.course import Validation
 from dawnrun.recipe.curve import momentum_in_step, value_in_step
-from dawnrun.recipe.schema import Recipe, Validation
+from dawnrun.recipe.schema import Recipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,9 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dawnrun.recipe.fields import NAME_PATTERN, Line, Natural, Part, Percent, Positive, Rgb, Word
+from dawnrun.recipe.course import Checkpointing, Target, Validation
+from dawnrun.recipe.fields import NAME_PATTERN, Natural, Part, Positive, Rgb, Word
 from dawnrun.recipe.launchers import Launcher, Local
-from dawnrun.recipe.method import Average, Loss, Model, Optimizer
+from dawnrun.recipe.method import IMPORT_PATTERN, Average, Loss, Model, Optimizer
 from dawnrun.recipe.pieces import AnyCurve, Curve
 
 
@@ -82,6 +83,12 @@ class Input(Part):
     datasets: Mapping[str, str] = Field(
         {"full": "."}, description="name -> folder under the site's data_root that holds train/ and val/"
     )
+    import_: str | None = Field(
+        None,
+        alias="import",
+        pattern=IMPORT_PATTERN,
+        description="the user's own images instead of class folders or shards: package.module:function, called with folder and split",
+    )
     num_train_images: Positive | None = Field(
         None, description="training images the plan counts with; left out: counted from the data"
     )
@@ -97,50 +104,23 @@ class Input(Part):
     aspect_ratio: tuple[float, float] = Field(
         (3 / 4, 4 / 3), description="narrowest and widest crop, width over height"
     )
-    decoder: Literal["auto", "dali", "vision"] = Field(
-        "auto", description="what turns JPEG bytes into pixels: NVIDIA DALI, Pillow, or the fastest that is installed"
+    decoder: Literal["auto", "dali", "torchvision", "vision"] = Field(
+        "auto",
+        description="what decodes images: NVIDIA DALI, torchvision on a GPU, Pillow, or the fastest that is there",
+    )
+    scaled_decoding: bool = Field(
+        True, description="let vision decode JPEGs at 1/2, 1/4 or 1/8 where that has a pixel for each of the output"
     )
     max_bad_images: Natural = Field(0, description="unreadable images replaced and counted before the run stops")
-
-
-class Validation(Part):
-    """When validation is done."""
-
-    every_epochs: Positive = Field(
-        1, description="validate every so many epochs, counted from from_epoch, and after the last"
-    )
-    from_epoch: Positive = Field(1, description="first epoch, from 1, after which validation is done")
-    at_epochs: tuple[Positive, ...] | None = Field(
-        None, description="validate after these epochs, from 1, and after the last; instead of the two above"
-    )
-    when: Literal["during", "after"] = Field(
-        "during", description="after: weights are stored during the run and validated after its last step"
-    )
-    batch_size: Positive = Field(100, description="images per forward pass on one device")
-    blacklist_file: Line | None = Field(
-        None, description="list of ILSVRC2012's validation images to leave out, below the site's data_root; none: all"
-    )
-
-
-class Checkpointing(Part):
-    """When the state is saved; the last and the first that reached the target are always kept."""
-
-    every_epochs: Positive = Field(1, description="save after every so many epochs")
-    every_steps: Positive | None = Field(None, description="save after every so many steps too")
-    keep: Positive = Field(2, description="how many of the newest checkpoints are kept")
-
-
-class Target(Part):
-    """What accuracy ends the run; all that are given must hold in one validation."""
-
-    top5: Percent | None = Field(None, description="top-5 accuracy in percent")
-    top1: Percent | None = Field(None, description="top-1 accuracy in percent")
-    stop: bool = Field(True, description="end the run once the target is reached")
 
 
 class Compute(Part):
     """How the arithmetic is carried out."""
 
+    execution: Literal["eager", "compile", "cuda_graph"] = Field(
+        "eager",
+        description="call by call, by torch.compile, or as CUDA graphs (one process); graphs: one for each shape",
+    )
     tf32: bool = Field(True, description="allow TensorFloat-32 in fp32 products on GPUs that have it")
     cudnn_benchmark: bool = Field(True, description="let cuDNN time its algorithms once per shape")
 

@@ -4,9 +4,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
+from dawnrun.recipe.course import Checkpointing, Target, Validation
 from dawnrun.recipe.method import Average
 from dawnrun.recipe.pieces import Curve, Segment
-from dawnrun.recipe.schema import Checkpointing, Phase, Provenance, Recipe, Target, Validation
+from dawnrun.recipe.schema import Phase, Provenance, Recipe
 
 LARGEST_PX, SMALLEST_PX, PX_STEP = 64, 24, 8
 LARGEST_BATCH, SMALLEST_BATCH = 48, 8
@@ -47,11 +48,12 @@ def shrink(recipe: Recipe) -> Recipe:
         "loss": loss,
         "average": recipe.average and Average(half_life_steps=4, validate_average=recipe.average.validate_average),
         "input": recipe.input.model_copy(
-            update={"datasets": dict.fromkeys(recipe.input.datasets, "demo"), "num_train_images": None}
+            update={"datasets": dict.fromkeys(recipe.input.datasets, "demo"), "num_train_images": None, "import_": None}
         ),
         "validation": Validation(),
         "checkpoint": Checkpointing(every_epochs=sum(epochs), keep=1),
         "target": Target(stop=False),
+        "compute": recipe.compute.model_copy(update={"execution": "eager"}),
         "precision": "auto",
         "log_every_steps": 5,
     }

@@ -82,6 +82,11 @@ class RunSummary:
         return int(self.site.get("nodes", 1)) + bool(self.site.get("evaluator_node"))
 
     @property
+    def processes_per_node(self) -> int:
+        """Processes on each machine that trains, one for each device."""
+        return max(1, int(self.started.get("world_size") or 1) // int(self.site.get("nodes", 1)))
+
+    @property
     def usd_per_hour(self) -> float | None:
         """Price of all machines together in USD per hour; None if the site states none."""
         price = self.site.get("usd_per_node_hour")

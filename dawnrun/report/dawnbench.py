@@ -181,6 +181,7 @@ def _misc(summary: RunSummary) -> dict[str, Any]:
             for row in summary.phases
         ],
         "precision": started.get("precision"),
+        "execution": words.execution_of(summary),
         "processes": started.get("world_size"),
         "versions": started.get("versions"),
         "seed": recipe.get("seed"),
@@ -228,7 +229,11 @@ def _date(summary: RunSummary) -> str | None:
 def _hardware(summary: RunSummary) -> str:
     """Machines and processes, then what is in each machine: devices, CPU, cores, memory, as far as it is recorded."""
     machine: Mapping[str, Any] = summary.started.get("machine") or {}
-    each = [f"{_per_node(summary)} x {summary.started['device_name']}"] if summary.started.get("device_name") else []
+    each = (
+        [f"{summary.processes_per_node} x {summary.started['device_name']}"]
+        if summary.started.get("device_name")
+        else []
+    )
     each += [str(machine["cpu"])] if machine.get("cpu") else []
     each += [text.plural(int(machine["cores"]), "core")] if machine.get("cores") else []
     each += [f"{int(machine['memory_bytes']) / 2**30:.0f} GiB"] if machine.get("memory_bytes") else []
@@ -236,15 +241,10 @@ def _hardware(summary: RunSummary) -> str:
     return words.plain(f"{words.machine_text(summary)}{inside}")
 
 
-def _per_node(summary: RunSummary) -> int:
-    """Processes on each machine, one for each device."""
-    return max(1, int(summary.started.get("world_size") or 1) // int(summary.site.get("nodes", 1)))
-
-
 def _hardware_tag(summary: RunSummary) -> str:
     """`16x8-Tesla-V100`: machines, processes on each, device."""
     name = summary.site.get("gpu") or summary.started.get("device") or "device"
-    return f"{summary.nodes}x{_per_node(summary)}-{name}"
+    return f"{summary.nodes}x{summary.processes_per_node}-{name}"
 
 
 def _slug(value: str) -> str:

@@ -157,7 +157,7 @@ def recipe_text(summary: RunSummary) -> str:
 
 
 def machine_text(summary: RunSummary) -> str:
-    """`2 nodes x 4 processes on cuda (Tesla V100), fp16`."""
+    """`2 nodes, 8 processes, cuda (Tesla V100), fp16, cuda_graph`; nothing of the last where every call was made as written."""
     started = summary.started
     processes = int(started.get("world_size") or 1)
     device = str(started.get("device") or "unknown device")
@@ -166,7 +166,14 @@ def machine_text(summary: RunSummary) -> str:
     if evaluators := summary.site.get("evaluators"):
         where += f" and {text.plural(int(evaluators), 'evaluator')}"
     kind = f"{device} ({name})" if name and name != device else device
-    return plain(", ".join([where, kind, *([str(started["precision"])] if started.get("precision") else [])]))
+    execution = execution_of(summary)
+    how = [str(started.get("precision") or ""), "" if execution == "eager" else execution]
+    return plain(", ".join([where, kind, *filter(None, how)]))
+
+
+def execution_of(summary: RunSummary) -> str:
+    """`eager`, `compile` or `cuda_graph`; runs of before there was a choice were eager."""
+    return str((summary.recipe.get("compute") or {}).get("execution", "eager"))
 
 
 def view_text(row: EpochRow) -> str:

@@ -1,6 +1,7 @@
 """How gradients are summed over processes."""
 
 import inspect
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from dawnrun.recipe.schema import Aggregation
+from dawnrun.train.execution import EAGER, Eager
 from dawnrun.train.peers import Peers
 
 
@@ -18,14 +20,15 @@ class Aggregated:
     `forward` is what the step calls; `bare` is the model itself, which checkpoints and validation use.
     """
 
-    def __init__(self, model: nn.Module, aggregation: Aggregation, peers: Peers, device: torch.device) -> None:
+    def __init__(
+        self, model: nn.Module, aggregation: Aggregation, peers: Peers, device: torch.device, execution: Eager = EAGER
+    ) -> None:
         """Wrap `model`, which must be on `device` already; rank 0's weights are taken by all."""
         self.bare = model
-        self.forward: nn.Module = model
         self._ddp: DistributedDataParallel | None = None
         if peers.world_size > 1 and aggregation.strategy == "ddp":
             self._ddp = _distribute(model, device)
-            self.forward = self._ddp
+        self.forward: Callable[[torch.Tensor], torch.Tensor] = execution.compiled(self._ddp or model)
 
     @property
     def exchanges(self) -> bool:

@@ -1,14 +1,11 @@
-"""Checkpoints: a folder each, complete or not there, with checksums of its own."""
+"""What is in a checkpoint, and how it is read: a folder with two files and a manifest that holds their checksums."""
 
 import hashlib
 import json
-import os
-import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import torch
 
@@ -35,161 +32,19 @@ class Checkpoint:
         return sum(int(entry["bytes"]) for entry in self.manifest["files"].values())
 
 
-class _HashingFile:
-    """A file that is hashed while it is written, so that no byte is read back."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.digest, self.num_bytes = file, hashlib.sha256(), 0
-        self.error: OSError | None = None
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        self.num_bytes += len(data)
-        try:
-            return self._file.write(data)
-        except OSError as error:
-            self.error = error
-            raise
-
-    def flush(self) -> None:
-        self._file.flush()
-
-
-def _write(path: Path, value: object) -> dict[str, Any]:
-    """Save `value` and push it to the disk; returns its size and checksum."""
-    with path.open("wb") as file:
-        hashing = _HashingFile(file)
-        try:
-            torch.save(value, cast(IO[bytes], hashing))
-        except RuntimeError as error:  # torch's own for a write that failed; the disk's says why
-            raise hashing.error or error from error
-        file.flush()
-        os.fsync(file.fileno())
-    return {"bytes": hashing.num_bytes, "sha256": hashing.digest.hexdigest()}
-
-
-def _sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_folder(final: Path, files: Mapping[str, object], facts: Mapping[str, Any]) -> Checkpoint:
-    """Write `files` (name: what torch saves) and a manifest of `facts` aside, fsync, rename to `final`.
-
-    An OSError leaves nothing half-made.
-    """
-    aside = final.with_name(f".{final.name}.{os.getpid()}")
-    try:
-        aside.mkdir(parents=True)
-        written = {name: _write(aside / name, value) for name, value in files.items()}
-        manifest = {"format_version": FORMAT_VERSION, "saved_unix_s": time.time(), "files": written, **facts}
-        with (aside / MANIFEST).open("w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=1, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        _sync_folder(aside)
-        shutil.rmtree(final, ignore_errors=True)  # a damaged one of the same step, which a resume went around
-        aside.rename(final)
-        _sync_folder(final.parent)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    return _describe(final, manifest)
-
-
-class CheckpointStore:
-    """The checkpoints of one run; `save` is called by rank 0 alone."""
-
-    def __init__(self, folder: Path, *, keep: int, classes: Sequence[str]) -> None:
-        """`keep`: how many of the newest stay; the first that reached the target stays too."""
-        self.folder, self._keep, self._classes = folder, keep, tuple(classes)
-
-    def save(self, state: TrainState, *, epoch: int, why: Sequence[str], extra: Mapping[str, Any]) -> Checkpoint:
-        """Write aside, fsync, rename. An OSError leaves the earlier checkpoints alone and nothing half-made."""
-        facts = {"step": state.step, "epoch": epoch, "why": list(why), "classes": list(self._classes), **extra}
-        files = {MODEL: state.bare.state_dict(), STATE: _rest(state)}
-        saved = write_folder(self.folder / f"step-{state.step:08d}", files, facts)
-        self._drop_old()
-        return saved
-
-    def complete(self) -> list[Checkpoint]:
-        """Every checkpoint with a manifest, oldest first; their files are not read."""
-        found = (read_manifest(path) for path in sorted(self.folder.glob("step-*")))
-        return [checkpoint for checkpoint in found if checkpoint is not None]
-
-    def at(self, path: Path) -> Checkpoint:
-        """The checkpoint in a folder that `latest` named on another process; TrainError if it is not seen here."""
-        checkpoint = read_manifest(path)
-        if checkpoint is None:
-            raise TrainError(f"{path}: not seen by this process; run_root must be on a disk that all nodes share")
-        return checkpoint
-
-    def latest(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint whose checksums hold, and what is wrong with each newer one."""
-        damaged: list[str] = []
-        for path in sorted(self.folder.glob("step-*"), reverse=True):
-            checkpoint = read_manifest(path)
-            trouble = "no readable manifest" if checkpoint is None else damage(checkpoint)
-            if checkpoint is not None and trouble is None:
-                return checkpoint, damaged
-            damaged.append(f"{path}: {trouble}")
-        return None, damaged
-
-    def load(self, checkpoint: Checkpoint, state: TrainState) -> list[str]:
-        """Put a checkpoint's values into `state`, and return what it lacked; DataError if its classes are others."""
-        check_classes(checkpoint, self._classes)
-        load_model(checkpoint, state.bare)
-        rest = torch.load(checkpoint.path / STATE, weights_only=True, map_location="cpu")
-        _load_optimizer(state, rest["optimizer"])
-        state.step = checkpoint.step
-        return [*_load_scale(checkpoint, state, rest), *_load_average(checkpoint, state, rest)]
-
-    def size_estimate(self, state: TrainState) -> int:
-        """Bytes that the tensors of a checkpoint take."""
-        tensors = [
-            *state.bare.state_dict().values(),
-            *(t for slot in state.optimizer.state.values() for t in slot.values()),
-        ]
-        return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
-
-    def put_aside_newer_than(self, path: Path) -> None:
-        """Rename what is newer to `damaged-...`: it stays for whoever wants to know, and is no checkpoint any more."""
-        for newer in self.folder.glob("step-*"):
-            if newer.name > path.name:
-                aside = newer.with_name(f"damaged-{newer.name}")
-                shutil.rmtree(aside, ignore_errors=True)
-                newer.rename(aside)
-
-    def remove_leftovers(self) -> None:
-        """Drop what a killed save left behind."""
-        for path in self.folder.glob(".step-*"):
-            shutil.rmtree(path, ignore_errors=True)
-
-    def _drop_old(self) -> None:
-        """Keep the newest, and the first that reached the target."""
-        complete = self.complete()
-        crossing = next((checkpoint.path for checkpoint in complete if "target" in checkpoint.why), None)
-        for checkpoint in complete[: -self._keep]:
-            if checkpoint.path != crossing:
-                shutil.rmtree(checkpoint.path, ignore_errors=True)
-
-
 def read_manifest(path: Path) -> Checkpoint | None:
     """The checkpoint in a folder, or None if the folder holds none; its files are not read."""
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format_version"] > FORMAT_VERSION:
             raise TrainError(f"{path}: written by a newer dawnrun (checkpoint format {manifest['format_version']})")
-        return _describe(path, manifest)
+        return describe(path, manifest)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _describe(path: Path, manifest: Mapping[str, Any]) -> Checkpoint:
+def describe(path: Path, manifest: Mapping[str, Any]) -> Checkpoint:
+    """The checkpoint in `path` that the manifest speaks of."""
     return Checkpoint(
         path=path,
         step=int(manifest["step"]),
@@ -225,6 +80,47 @@ def check_classes(checkpoint: Checkpoint, classes: Sequence[str]) -> None:
     )
 
 
+Key = tuple[str, ...]
+"""Where a value belongs: `model`, name; `optimizer`, name, slot; `average`, name; `loss_scale`, name."""
+
+
+def state_values(state: TrainState) -> dict[Key, Any]:
+    """Everything that a checkpoint keeps, as it is now: the tensors themselves, not copies."""
+    slots = state.optimizer.state
+    values: dict[Key, Any] = {("model", name): value for name, value in state.bare.state_dict().items()}
+    for name, parameter in state.bare.named_parameters():
+        for slot, value in slots[parameter].items() if parameter in slots else ():
+            if isinstance(value, torch.Tensor):
+                values["optimizer", name, slot] = value
+    if state.average is not None:
+        values |= {("average", name): value for name, value in state.average.model.state_dict().items()}
+    if state.loss_scale is not None:
+        values |= {("loss_scale", name): value for name, value in state.loss_scale.state().items()}
+    return values
+
+
+def contents(values: Mapping[Key, Any]) -> dict[str, dict[str, Any]]:
+    """The two files of a checkpoint: tensors, numbers, lists and mappings only."""
+    parts: dict[str, dict[str, Any]] = {}
+    optimizer: dict[str, dict[str, Any]] = {}
+    for (part, name, *slot), value in values.items():
+        if slot:
+            optimizer.setdefault(name, {})[slot[0]] = value
+        else:
+            parts.setdefault(part, {})[name] = value
+    rest = {"optimizer": optimizer, "loss_scale": parts.get("loss_scale"), "average": parts.get("average")}
+    return {MODEL: parts["model"], STATE: rest}
+
+
+def load(checkpoint: Checkpoint, state: TrainState) -> list[str]:
+    """Put a checkpoint's values into `state`, and return what it lacked."""
+    load_model(checkpoint, state.bare)
+    rest = torch.load(checkpoint.path / STATE, weights_only=True, map_location="cpu")
+    _load_optimizer(state, rest["optimizer"])
+    state.step = checkpoint.step
+    return [*_load_scale(checkpoint, state, rest), *_load_average(checkpoint, state, rest)]
+
+
 def load_model(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
     """Put a checkpoint's weights and statistics into a bare model."""
     weights = torch.load(checkpoint.path / MODEL, weights_only=True, map_location="cpu")
@@ -244,21 +140,6 @@ def load_weights(checkpoint: Checkpoint, state: TrainState) -> None:
         load_model(checkpoint, state.average.model)
     else:
         _load_average(checkpoint, state, torch.load(checkpoint.path / STATE, weights_only=True, map_location="cpu"))
-
-
-def _rest(state: TrainState) -> dict[str, Any]:
-    """What a resume needs beside the model: tensors, numbers, lists and mappings only."""
-    slots = state.optimizer.state
-    momentum = {
-        name: {key: value for key, value in slots[parameter].items() if isinstance(value, torch.Tensor)}
-        for name, parameter in state.bare.named_parameters()
-        if parameter in slots
-    }
-    return {
-        "optimizer": momentum,
-        "loss_scale": state.loss_scale.state() if state.loss_scale else None,
-        "average": state.average.model.state_dict() if state.average else None,
-    }
 
 
 def _load_scale(checkpoint: Checkpoint, state: TrainState, rest: Mapping[str, Any]) -> list[str]:

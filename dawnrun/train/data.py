@@ -8,7 +8,8 @@ def find_data(worker: Worker) -> UsedSets:
     """Index what the recipe reads. Raises DataError or RecipeError."""
     if not worker.peers.is_first:
         worker.peers.barrier()  # rank 0 reads the headers and leaves them in the cache
-    data = index_used(worker.recipe, worker.site.read_root)
+    with worker.recipe.told():
+        data = index_used(worker.recipe, worker.site.read_root)
     if worker.peers.is_first:
         worker.peers.barrier()
     return data

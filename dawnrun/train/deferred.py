@@ -111,6 +111,8 @@ class Deferred:
         self._known: list[Checkpoint] = []
         self._given = 0
         self._next_look = 0.0
+        self._best: tuple[int, Checkpoint] | None = None
+        self._crossing: Checkpoint | None = None
         self.lost: str | None = None
 
     def take_up(self, *, up_to_step: int) -> list[Checkpoint]:
@@ -149,9 +151,18 @@ class Deferred:
         rest, self._given = self._known[self._given :], len(self._known)
         return rest
 
-    def settle(self, snapshot: Checkpoint, *, keep: bool) -> None:
-        """The result of `snapshot` is in the event log; `keep` its files."""
-        self._snapshots.settle(snapshot, keep=keep)
+    def settle(self, snapshot: Checkpoint, *, value: int, crosses: bool) -> None:
+        """The result of `snapshot` is in the event log: its files stay if it `crosses` or is the best by `value`."""
+        if not crosses and self._best is not None and value <= self._best[0]:
+            self._snapshots.drop(snapshot)
+            return
+        self._snapshots.keep(snapshot)
+        if self._best is None or value > self._best[0]:
+            if self._best is not None and self._best[1] != self._crossing:
+                self._snapshots.drop(self._best[1])
+            self._best = (value, snapshot)
+        if crosses:
+            self._crossing = snapshot
 
     def _add(self, snapshots: list[Checkpoint]) -> None:
         for snapshot in snapshots:

@@ -1,15 +1,17 @@
 """A worker process before anything is built: what its attempt is to do, its device, its threads, its peers."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from dawnrun.errors import LaunchError
-from dawnrun.recipe.reader import Document, read
+from dawnrun.recipe.reader import Document, read, read_resolved
 from dawnrun.recipe.schema import Recipe, Site
 from dawnrun.record.rundir import RunDir
+from dawnrun.train.affinity import keep_to_share
 from dawnrun.train.peers import Peers, connect
 from dawnrun.train.startup import Startup
 
@@ -26,12 +28,12 @@ class Worker:
     device: torch.device
     peers: Peers
     startup: Startup
+    threads: int
 
     @property
     def decode_threads(self) -> int:
         """Threads that decode images: all of the process's where a GPU computes, half where the CPU does that too."""
-        threads = threads_of(self.site)
-        return threads if self.device.type != "cpu" else max(1, threads // 2)
+        return self.threads if self.device.type != "cpu" else max(1, self.threads // 2)
 
 
 def attempt_file(run: RunDir, attempt: int, name: str) -> Path:
@@ -60,7 +62,7 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
     """Read what this attempt is to do, take the device, join the others."""
     recipe, site = _asked_for(run, attempt)
     device = choose_device(site.device)
-    _set_up(recipe.value, site)
+    threads = _set_up(recipe.value, site, evaluator=None)
     with startup.part("process_group_s"):
         peers = connect(device, site.comm_timeout_s)
     startup.seconds["slowest_imports_s"] = peers.largest(startup.seconds["imports_s"], device)
@@ -73,13 +75,14 @@ def enter(run: RunDir, attempt: int, *, began: float, startup: Startup) -> Worke
         device=device,
         peers=peers,
         startup=startup,
+        threads=threads,
     )
 
 
-def enter_beside(run: RunDir, attempt: int, *, began: float, device_index: int) -> Worker:
-    """The same for a process that belongs to the run, not to the training: an evaluator."""
+def enter_beside(run: RunDir, attempt: int, *, began: float, number: int, device_index: int) -> Worker:
+    """The same for a process that belongs to the run, not to the training: evaluator `number`."""
     recipe, site = _asked_for(run, attempt)
-    _set_up(recipe.value, site)
+    threads = _set_up(recipe.value, site, evaluator=number)
     return Worker(
         run=run,
         attempt=attempt,
@@ -89,19 +92,41 @@ def enter_beside(run: RunDir, attempt: int, *, began: float, device_index: int) 
         device=choose_device(site.device, device_index),
         peers=Peers(),
         startup=Startup(0.0),
+        threads=threads,
     )
 
 
 def _asked_for(run: RunDir, attempt: int) -> tuple[Document[Recipe], Site]:
-    recipe = read(attempt_file(run, attempt, "resolved.yaml"), Recipe)
+    recipe = read_resolved(attempt_file(run, attempt, "resolved.yaml"))
     return recipe, read(attempt_file(run, attempt, "site.yaml"), Site).value
 
 
-def _set_up(recipe: Recipe, site: Site) -> None:
-    """Settings of torch that hold for the whole process."""
-    torch.set_num_threads(threads_of(site))
+def _set_up(recipe: Recipe, site: Site, *, evaluator: int | None) -> int:
+    """Settings that hold for the whole process; its number of CPU threads."""
+    threads = threads_of(site)  # before the process is bound to as many
+    place, number = seat(site, os.environ, evaluator=evaluator)
+    bound = keep_to_share(site.threads_per_process, place=place, number=number)
+    print(bound or "not bound to cores of its own", flush=True)
+    torch.set_num_threads(threads)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = recipe.compute.tf32
     torch.backends.cudnn.benchmark = recipe.compute.cudnn_benchmark
+    return threads
+
+
+def seat(site: Site, environment: Mapping[str, str], *, evaluator: int | None) -> tuple[int, int]:
+    """This process's place among those of the run on its machine, from 0, and how many they are.
+
+    Behind the ranks of the training come the evaluators, on the first machine or on one of their own.
+    """
+    processes = site.world_size // site.nodes
+    if evaluator is not None:
+        return (
+            (evaluator, site.evaluators)
+            if site.evaluator_node
+            else (processes + evaluator, processes + site.evaluators)
+        )
+    shares = not site.evaluator_node and environment.get("GROUP_RANK", "0") == "0"
+    return int(environment.get("LOCAL_RANK", "0")), processes + (site.evaluators if shares else 0)
 
 
 def threads_of(site: Site) -> int:

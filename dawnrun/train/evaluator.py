@@ -38,7 +38,7 @@ def evaluate_snapshots(run: RunDir, attempt: int, number: int, *, device_index: 
 
     What it counts goes to rank 0 through the store, and into `evaluator-NNN.jsonl`. Raises what stops it.
     """
-    worker = enter_beside(run, attempt, began=began, device_index=device_index)
+    worker = enter_beside(run, attempt, began=began, number=number, device_index=device_index)
     facts = _wait_for_store(run.attempt_dir(attempt) / STORE_FILE)
     try:
         store = TCPStore(facts["address"], facts["port"], is_master=False, wait_for_workers=False)

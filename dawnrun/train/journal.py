@@ -78,8 +78,13 @@ class Journal:
             **asdict(result),
         )
 
-    def saved(self, checkpoint: Checkpoint, save_s: float, *, why: Sequence[str] | None = None) -> None:
-        """A checkpoint is complete; `why` where that is known only now."""
+    def saved(
+        self, checkpoint: Checkpoint, *, save_s: float, blocked_s: float, why: Sequence[str] | None = None
+    ) -> None:
+        """A checkpoint is complete, perhaps some steps after its own; called from the thread that wrote it.
+
+        `why`: where that is known only now.
+        """
         self.write(
             "checkpoint.saved",
             step=checkpoint.step,
@@ -87,15 +92,21 @@ class Journal:
             path=str(checkpoint.path.relative_to(self._run.path)),
             bytes=checkpoint.num_bytes,
             save_s=save_s,
+            blocked_s=blocked_s,
             sha256=checkpoint.manifest["files"]["model.pt"]["sha256"],
             why=list(checkpoint.why if why is None else why),
         )
 
-    def save_failed(self, error: OSError, *, step: int, epoch: int, num_bytes: int) -> None:
-        """A checkpoint could not be written."""
-        path = str(self._run.checkpoints / f"step-{step:08d}")
+    def save_failed(self, error: OSError, *, step: int, epoch: int, why: Sequence[str], num_bytes: int) -> None:
+        """A checkpoint could not be written; from that thread too."""
         self.write(
-            "checkpoint.failed", step=step, epoch=epoch, path=path, bytes=num_bytes, error=error.strerror or str(error)
+            "checkpoint.failed",
+            step=step,
+            epoch=epoch,
+            path=str(self._run.checkpoints / f"step-{step:08d}"),
+            bytes=num_bytes,
+            error=error.strerror or str(error),
+            why=list(why),
         )
 
     def bad_image(self, image: BadImage) -> None:

@@ -4,6 +4,7 @@ Both skip a step where `found_inf` is 1.0, on the device, as torch's fused optim
 precision of the weights (fp32 in every run but fp64 ones), of gradients that are unscaled and summed over processes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from dawnrun.recipe.method import Optimizer
 
 Number = float | torch.Tensor
+"""A rate, a momentum or a share: a number, or where a graph reads it from, a tensor of one element on the device."""
 Tensors = list[torch.Tensor]
 
 
@@ -26,14 +28,22 @@ def norms(tensors: Tensors) -> torch.Tensor:
     return torch.stack(torch._foreach_norm(tensors))
 
 
-class Skippable(torch.optim.Optimizer):
-    """What LARS and LAMB share: the loop over groups, and a step that leaves everything as it was."""
+class Skippable(torch.optim.Optimizer, ABC):
+    """What LARS and LAMB share: the loop over groups, and a step that leaves everything as it was.
+
+    `slots`: names of the tensors that are kept for each weight, zero at first.
+    """
+
+    slots: tuple[str, ...]
 
     def __init__(self, groups: Iterable[dict[str, Any]], rule: Optimizer) -> None:
         """`groups` as parameter_groups makes them; rate and momentum are set at every step."""
         super().__init__(groups, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0, "is_adaptive": False})
         self._rule = rule
         self.found_inf: torch.Tensor | None = None
+        # Made here, so that the first step does what the others do.
+        for weight in (weight for group in self.param_groups for weight in group["params"]):
+            self.state[weight] = {name: torch.zeros_like(weight) for name in self.slots}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -44,8 +54,9 @@ class Skippable(torch.optim.Optimizer):
             if weights:
                 self._update(weights, self._gradients(weights), group)
 
+    @abstractmethod
     def _update(self, weights: Tensors, gradients: Tensors, group: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Update the weights of one group in place; `gradients` may be changed too."""
 
     def _gradients(self, weights: Tensors) -> Tensors:
         """The gradients, zero in a skipped step so that no product in it is NaN."""
@@ -55,15 +66,12 @@ class Skippable(torch.optim.Optimizer):
                 gradient.masked_fill_(self.found_inf > 0, 0)
         return gradients
 
-    def _unless_skipped(self, value: float, skipped: float) -> Number:
+    def _unless_skipped(self, value: Number, skipped: float) -> Number:
         """`value`, or `skipped` in a step that is skipped."""
         return value if self.found_inf is None else torch.where(self.found_inf > 0, skipped, value)
 
     def _slots(self, weights: Tensors, name: str) -> Tensors:
-        """The optimizer's own tensors of this name, zero at first."""
-        for weight in weights:
-            if name not in self.state[weight]:
-                self.state[weight][name] = torch.zeros_like(weight)
+        """The optimizer's own tensors of this name."""
         return [self.state[weight][name] for weight in weights]
 
 
@@ -74,6 +82,8 @@ class Lars(Skippable):
     v = m v + r g and w -= lr v, or with lr_in_momentum v = m v + lr r g and w -= v; Nesterov's form uses m v + (last
     term) in place of v. r is 1 in the groups of norms and biases.
     """
+
+    slots = ("momentum_buffer",)
 
     def _update(self, weights: Tensors, gradients: Tensors, group: dict[str, Any]) -> None:
         rule, decay = self._rule, group["weight_decay"]
@@ -109,9 +119,17 @@ class Lamb(Skippable):
     in the groups of norms and biases.
     """
 
+    slots = ("first_moment", "second_moment")
+
+    def __init__(self, groups: Iterable[dict[str, Any]], rule: Optimizer) -> None:
+        """Updates made so far are counted on the device, with each group's first weight."""
+        super().__init__(groups, rule)
+        for first in (group["params"][0] for group in self.param_groups if group["params"]):
+            self.state[first]["num_updates"] = torch.zeros((), dtype=first.dtype, device=first.device)
+
     def _update(self, weights: Tensors, gradients: Tensors, group: dict[str, Any]) -> None:
         rule, first, second = self._rule, self._slots(weights, "first_moment"), self._slots(weights, "second_moment")
-        count = self._count(weights[0])
+        count: torch.Tensor = self.state[group["params"][0]]["num_updates"]
         count += self._unless_skipped(1.0, 0.0)
         beta1, beta2 = group["momentum"], rule.beta2
         self._blend(first, gradients, beta1)
@@ -132,15 +150,7 @@ class Lamb(Skippable):
         torch._foreach_mul_(update, self._unless_skipped(group["lr"], 0.0))
         torch._foreach_sub_(weights, update)
 
-    def _count(self, weight: torch.Tensor) -> torch.Tensor:
-        """Updates made so far, on the device; kept with a group's first weight."""
-        state = self.state[weight]
-        if "num_updates" not in state:
-            state["num_updates"] = torch.zeros((), dtype=weight.dtype, device=weight.device)
-        count: torch.Tensor = state["num_updates"]
-        return count
-
-    def _blend(self, moments: Tensors, values: Iterable[torch.Tensor], beta: float) -> None:
+    def _blend(self, moments: Tensors, values: Iterable[torch.Tensor], beta: Number) -> None:
         """Moment = beta moment + (1 - beta) value, or as it was."""
         torch._foreach_mul_(moments, self._unless_skipped(beta, 1.0))
         torch._foreach_add_(moments, torch._foreach_mul(list(values), self._unless_skipped(1 - beta, 0.0)))

@@ -1,8 +1,7 @@
 """The training loop: step, progress, validate, checkpoint, stop."""
 
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -11,12 +10,14 @@ from dawnrun.clock import Clock
 from dawnrun.errors import DataError, NonFiniteLossError
 from dawnrun.recipe.schedule import Schedule, StepPlan
 from dawnrun.recipe.schema import Recipe
-from dawnrun.train.checkpoint import CheckpointStore
+from dawnrun.train.checkpoint_store import CheckpointStore
 from dawnrun.train.deferred import Deferred
+from dawnrun.train.evaluate import EvalResult
 from dawnrun.train.input import Batch, InputPipeline
 from dawnrun.train.journal import Journal
 from dawnrun.train.peers import Peers
 from dawnrun.train.progress import Progress, Window
+from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
 from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest
@@ -46,6 +47,7 @@ class Training:
     precision: str
     data_fingerprints: Mapping[str, Any]
     store: CheckpointStore
+    saver: Saver
     clock: Clock
     journal: Journal
     peers: Peers
@@ -55,11 +57,19 @@ class Training:
     num_evaluators: int = 0
     deferred: Deferred | None = None
     reached: bool = False
-    unsaved: set[str] = field(default_factory=set)
 
 
 def train(run: Training) -> FinishReason:
     """Make the updates that are left. Raises NonFiniteLossError on divergence, DataError on too many bad images."""
+    try:
+        return _train(run)
+    finally:
+        if run.saver.is_writing:
+            with run.clock.span("checkpoint"):
+                run.saver.settle()
+
+
+def _train(run: Training) -> FinishReason:
     if run.reached and run.recipe.target.stop:
         return FinishReason.TARGET_REACHED
     batches = _first_batch(run)
@@ -133,32 +143,28 @@ def _finish_epoch(run: Training, plan: StepPlan, *, stopping: bool) -> None:
     """Snapshot, validate, checkpoint; the clock says what each took."""
     epoch = plan.epoch + 1
     is_last = plan.step + 1 == run.schedule.total_steps
-    why = ["signal"] * stopping + ["last"] * is_last
-    if run.schedule.epochs()[plan.epoch].validates and validate_epoch(run, plan):
-        why.append("target")
+    why, result = ["signal"] * stopping + ["last"] * is_last, None
+    if run.schedule.epochs()[plan.epoch].validates:
+        result, reaches = validate_epoch(run, plan)
+        why += ["target"] * reaches
     if epoch % run.recipe.checkpoint.every_epochs == 0:
         why.append("epoch")
     if why or _saves_by_steps(run, plan):
-        _save(run, plan, why or ["steps"])
+        _save(run, plan, why or ["steps"], result)
 
 
-def _save(run: Training, plan: StepPlan, why: list[str]) -> None:
-    """Save on rank 0; a save that fails is an event, and the run goes on."""
+def _save(run: Training, plan: StepPlan, why: list[str], result: EvalResult | None = None) -> None:
+    """Freeze the state, which rank 0 writes beside the steps that follow; a save that fails is an event."""
     with run.clock.span("checkpoint"):
         freeze(run.state, run.peers)
-        if run.peers.is_first:
-            began = time.perf_counter()
-            try:
-                extra = {
-                    "target_reached": run.reached,
-                    "target": run.recipe.target.model_dump(exclude={"stop"}),
-                    "precision": run.precision,
-                    "data_fingerprints": run.data_fingerprints,
-                }
-                saved = run.store.save(run.state, epoch=plan.epoch, why=why, extra=extra)
-                run.journal.saved(saved, time.perf_counter() - began)
-            except OSError as error:
-                run.unsaved.update(why)
-                num_bytes = run.store.size_estimate(run.state)
-                run.journal.save_failed(error, step=run.state.step, epoch=plan.epoch, num_bytes=num_bytes)
-        run.peers.barrier()
+        if not run.peers.is_first:
+            return
+        counts = ("num_images", "top1_correct", "top5_correct")
+        extra = {
+            "target_reached": run.reached,
+            "target": run.recipe.target.model_dump(exclude={"stop"}),
+            "validation": {name: getattr(result, name) for name in counts} if result and result.valid else None,
+            "precision": run.precision,
+            "data_fingerprints": run.data_fingerprints,
+        }
+        run.saver.save(run.state, epoch=plan.epoch, why=why, extra=extra)

@@ -36,7 +36,12 @@ def last_linear(model: nn.Module) -> nn.Linear | None:
 
 
 class RunningStatistics:
-    """BatchNorm's running mean and variance under accumulation and over processes (architecture.md, section 3)."""
+    """BatchNorm's running mean and variance under accumulation and over processes (architecture.md, section 3).
+
+    All micro-batches of a step weigh alike: the layers keep each one's statistics alone (momentum 1), which are added up,
+    and the step ends with (1 - m) before + m mean. So a layer's momentum, which a graph holds as a constant, is the same
+    in all micro-batches.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         """Find the layers that keep statistics and remember each one's own momentum."""
@@ -45,27 +50,44 @@ class RunningStatistics:
             for module in model.modules()
             if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None
         ]
+        self._kept = [
+            (buffer, momentum)
+            for layer, momentum in self._layers
+            for buffer in (layer.running_mean, layer.running_var)
+            if buffer is not None
+        ]
+        self._before: list[torch.Tensor] = []
+        self._sums: list[torch.Tensor] = []
 
-    def before_micro_batch(self, index: int, accumulate_steps: int) -> None:
-        """Set the momentum so that all micro-batches of a step weigh alike; `index` counts from 0."""
-        if accumulate_steps > 1:
-            remaining = accumulate_steps - index - 1
-            for layer, momentum in self._layers:
-                layer.momentum = momentum / (accumulate_steps - remaining * momentum)
+    def before_step(self, accumulate_steps: int) -> None:
+        """Nothing has to be done where a step is one micro-batch."""
+        if accumulate_steps > 1 and self._kept:
+            self._before = [buffer.clone() for buffer in self.buffers()]
+            self._sums = [torch.zeros_like(buffer) for buffer in self._before]
+            for layer, _ in self._layers:
+                layer.momentum = 1.0
 
-    def after_step(self) -> None:
-        """Put back each layer's own momentum."""
+    def after_micro_batch(self) -> None:
+        """Take in what the layers have kept of it."""
+        if self._sums:
+            torch._foreach_add_(self._sums, self.buffers())
+
+    def after_step(self, accumulate_steps: int) -> None:
+        """Put together the step's statistics, and put back each layer's own momentum."""
+        if not self._sums:
+            return
+        momenta = [momentum for _, momentum in self._kept]
+        torch._foreach_mul_(self._before, [1 - momentum for momentum in momenta])
+        torch._foreach_mul_(self._sums, [momentum / accumulate_steps for momentum in momenta])
+        torch._foreach_add_(self._before, self._sums)
+        torch._foreach_copy_(self.buffers(), self._before)
+        self._before, self._sums = [], []
         for layer, momentum in self._layers:
             layer.momentum = momentum
 
     def buffers(self) -> list[torch.Tensor]:
         """Running means and variances, to be averaged over processes at a snapshot."""
-        return [
-            buffer
-            for layer, _ in self._layers
-            for buffer in (layer.running_mean, layer.running_var)
-            if buffer is not None
-        ]
+        return [buffer for buffer, _ in self._kept]
 
     def set_steps(self, step: int) -> None:
         """Count updates rather than micro-batches, so that the state does not depend on how a step was split."""

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from dawnrun.recipe.method import Optimizer
-from dawnrun.train.large_batch import Lamb, Lars
+from dawnrun.train.large_batch import Lamb, Lars, Number
 
 
 def parameter_groups(model: nn.Module, optimizer: Optimizer) -> list[dict[str, object]]:
@@ -26,14 +26,18 @@ def parameter_groups(model: nn.Module, optimizer: Optimizer) -> list[dict[str, o
     return groups
 
 
-def build_optimizer(model: nn.Module, optimizer: Optimizer) -> torch.optim.Optimizer:
+def build_optimizer(
+    model: nn.Module, optimizer: Optimizer, *, numbers_on_device: bool = False
+) -> torch.optim.Optimizer:
     """The recipe's update rule; each skips a step where its `found_inf` is 1.0, by that flag on the device.
 
-    Plain SGD is torch's in its fused form: one pass over the weights. Rate and momentum come from the StepPlan at every step; the values here only let torch build the optimizer.
+    Plain SGD is torch's in its fused form: one pass over the weights. Rate and momentum come from the StepPlan at every step;
+    the values here only let torch build the optimizer. Where they are to be tensors (`numbers_on_device`) it is ours, as
+    torch's takes the momentum as a number only; its state has the same names.
     """
     if optimizer.name == "lamb":
         return Lamb(parameter_groups(model, optimizer), optimizer)
-    if optimizer.name == "lars" or optimizer.lr_in_momentum:
+    if optimizer.name == "lars" or optimizer.lr_in_momentum or numbers_on_device:
         return Lars(parameter_groups(model, optimizer), optimizer)
     sgd = torch.optim.SGD(
         parameter_groups(model, optimizer), lr=0.1, momentum=0.9, nesterov=optimizer.nesterov, fused=True
@@ -45,7 +49,7 @@ def build_optimizer(model: nn.Module, optimizer: Optimizer) -> torch.optim.Optim
 
 
 @torch.no_grad()
-def shrink_weights_(optimizer: torch.optim.Optimizer, share: float, skipped: torch.Tensor | None) -> None:
+def shrink_weights_(optimizer: torch.optim.Optimizer, share: Number, skipped: torch.Tensor | None) -> None:
     """Decoupled weight decay: w *= 1 - decay * `share` (lr / highest lr), unless the step is skipped."""
     for group in optimizer.param_groups:
         if group["decoupled_decay"]:
@@ -96,8 +100,8 @@ class LossScale:
         self.growth_counter.mul_(1 - grows)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What a checkpoint keeps."""
-        return {"scale": self.scale.cpu(), "growth_counter": self.growth_counter.cpu(), "skipped": self.skipped.cpu()}
+        """What a checkpoint keeps: the tensors themselves."""
+        return {"scale": self.scale, "growth_counter": self.growth_counter, "skipped": self.skipped}
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
         """Go on from a checkpoint's `state`."""

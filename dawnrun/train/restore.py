@@ -6,7 +6,8 @@ from typing import Any
 
 from dawnrun.errors import DataError, TrainError, UsageError
 from dawnrun.recipe.schedule import Schedule
-from dawnrun.train.checkpoint import Checkpoint, CheckpointStore
+from dawnrun.train.checkpoint import Checkpoint
+from dawnrun.train.checkpoint_store import CheckpointStore
 from dawnrun.train.entry import Worker
 from dawnrun.train.journal import Journal
 from dawnrun.train.loop import Training

@@ -1,13 +1,16 @@
 """Values frozen while training goes on: tensors of the device copied to host memory that is allocated once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 import torch
 
 from dawnrun.train.input.buffers import copy_stream
 
+K = TypeVar("K", bound=Hashable)
 
-class HostCopy:
+
+class HostCopy(Generic[K]):
     """A set of tensors and room for one copy of it on the host. `begin`, train on, `wait`, read `tensors`, `begin` ...
 
     On an accelerator `begin` only queues work: a copy on the device in the order of the step's own kernels, which
@@ -15,7 +18,7 @@ class HostCopy:
     more on the device. On a CPU `begin` makes the copy and returns when it is there.
     """
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, tensors: Mapping[K, torch.Tensor]) -> None:
         """`tensors`: name -> tensor, all on one device, changed in place only. Allocates, and touches every page."""
         self._sources = [tensor.detach() for tensor in tensors.values()]
         device = self._sources[0].device
@@ -27,7 +30,7 @@ class HostCopy:
         ]
         self._staged = hosts if self._stream is None else [torch.empty_like(source) for source in self._sources]
         self._copied: torch.Event | None = None
-        self.tensors: Mapping[str, torch.Tensor] = dict(zip(tensors, hosts, strict=True))
+        self.tensors: Mapping[K, torch.Tensor] = dict(zip(tensors, hosts, strict=True))
         self.num_bytes = sum(host.numel() * host.element_size() for host in hosts)
 
     @torch.no_grad()

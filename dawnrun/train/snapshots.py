@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from dawnrun.errors import TrainError
-from dawnrun.train.checkpoint import MODEL, Checkpoint, read_manifest, write_folder
+from dawnrun.train.checkpoint import MODEL, Checkpoint, read_manifest
+from dawnrun.train.checkpoint_store import write_folder
 from dawnrun.train.snapshot import HostCopy
 
 RESULT = "result.json"
@@ -79,9 +80,11 @@ class Snapshots:
         return found
 
     @staticmethod
-    def settle(snapshot: Checkpoint, *, keep: bool) -> None:
-        """Its result is in the event log: it is dropped, or marked and kept."""
-        if keep:
-            (snapshot.path / RESULT).touch()
-        else:
-            shutil.rmtree(snapshot.path, ignore_errors=True)
+    def keep(snapshot: Checkpoint) -> None:
+        """Its result is in the event log; nobody has to validate it again."""
+        (snapshot.path / RESULT).touch()
+
+    @staticmethod
+    def drop(snapshot: Checkpoint) -> None:
+        """It is needed no more."""
+        shutil.rmtree(snapshot.path, ignore_errors=True)

@@ -3,18 +3,21 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from dawnrun.recipe.curve import bounds
-from dawnrun.recipe.method import Loss
+from dawnrun.recipe.method import Optimizer
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import Recipe
 from dawnrun.train.aggregate import Aggregated
 from dawnrun.train.average import MovingAverage
+from dawnrun.train.execution import EAGER, Eager
 from dawnrun.train.input import Batch
+from dawnrun.train.large_batch import Number
+from dawnrun.train.loss import LossFunction, mean_loss
 from dawnrun.train.mixup import mixed_images, mixed_loss, mixup_share
 from dawnrun.train.model import RunningStatistics
 from dawnrun.train.optim import LossScale, clip_gradients_, shrink_weights_
@@ -41,19 +44,6 @@ class Normalizer:
             self._buffers[images.shape] = out
         torch.sub(images, self._mean, out=out)
         return out.mul_(self._scale)
-
-
-def mean_loss(logits: torch.Tensor, labels: torch.Tensor, loss: Loss) -> torch.Tensor:
-    """Mean over images of cross-entropy, or of binary cross-entropy summed over the classes; `logits`: N,C.
-
-    Labels are smoothed to (1 - s) + s / C for the true class and s / C for the others.
-    """
-    if loss.name == "cross_entropy":
-        return F.cross_entropy(logits, labels, label_smoothing=loss.label_smoothing)
-    num_images, num_classes = logits.shape
-    targets = torch.full_like(logits, loss.label_smoothing / num_classes)
-    targets.scatter_(1, labels[:, None], 1 - loss.label_smoothing + loss.label_smoothing / num_classes)
-    return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / num_images
 
 
 def count_right(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -87,14 +77,27 @@ class Stepper:
     """
 
     def __init__(
-        self, recipe: Recipe, precision: str, device: torch.device, *, rank: int = 0, world_size: int = 1
+        self,
+        recipe: Recipe,
+        precision: str,
+        device: torch.device,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        execution: Eager = EAGER,
+        loss: LossFunction | None = None,
     ) -> None:
-        """`precision`: resolved, not auto; `rank` and `world_size` number the micro-batches of a step."""
+        """`precision`: resolved, not auto; `rank` and `world_size` number the micro-batches of a step.
+
+        `loss`: as build_loss makes it; needed where the recipe imports one and steps are made.
+        """
         self._seed, self._mixup_alpha = recipe.seed, recipe.input.mixup_alpha
         self._rank, self._world_size = rank, world_size
         self.normalize = Normalizer(recipe, precision, device)
-        self._loss, self._rule, self._highest_lr = recipe.loss, recipe.optimizer, bounds(recipe.lr)[1]
+        self._loss_of = loss or partial(mean_loss, loss=recipe.loss)
+        self._divide_by, self._rule, self._highest_lr = recipe.loss.divide_by, recipe.optimizer, bounds(recipe.lr)[1]
         self._device_type, self._autocast = device.type, DTYPES[precision] if precision in ("bf16", "fp16") else None
+        self._execution, self._apply = execution, execution.compiled(apply_gradients)
         self.loss = torch.zeros((), device=device)
         self.top1_correct = None if self._mixup_alpha is not None else torch.zeros((), dtype=torch.long, device=device)
         self.parts = StepParts(device)
@@ -109,17 +112,18 @@ class Stepper:
 
         `timed`: note how long its parts take.
         """
-        self.parts.begin(timed=timed)
+        self.parts.begin(timed=timed and self._execution.shows_parts)
         self.loss.zero_()
-        state.optimizer.zero_grad(set_to_none=True)
+        self._execution.clear_gradients(state.optimizer)
+        state.statistics.before_step(plan.accumulate_steps)
         for index in range(plan.accumulate_steps):
             batch = next(batches)
             self.input_wait_s += batch.wait_s
             self.parts.mark("input")
-            state.statistics.before_micro_batch(index, plan.accumulate_steps)
             with state.model.without_exchange() if index + 1 < plan.accumulate_steps else nullcontext():
-                self._forward_backward(state, batch, plan, index * self._world_size + self._rank)
-        state.statistics.after_step()
+                self._micro_batch(state, batch, plan, index * self._world_size + self._rank)
+            state.statistics.after_micro_batch()
+        state.statistics.after_step(plan.accumulate_steps)
         self.loss /= plan.accumulate_steps
         skipped = self._update(state, plan)
         state.step += 1
@@ -127,25 +131,38 @@ class Stepper:
             state.average.update(state.step, skipped)
         self.parts.mark("update")
 
-    def _forward_backward(self, state: TrainState, batch: Batch, plan: StepPlan, micro_batch: int) -> None:
-        """Add one micro-batch's gradients; `micro_batch` numbers it in the step, over all processes."""
-        images, share = self.normalize(batch.images), None
+    def _micro_batch(self, state: TrainState, batch: Batch, plan: StepPlan, number: int) -> None:
+        """Add the gradients of one; `number` counts them in the step, over all processes."""
+        images, labels = self.normalize(batch.images), self._execution.labels(batch.labels)
+        share = factor = None
         if self._mixup_alpha is not None:
-            share = mixup_share(self._mixup_alpha, seed=self._seed, step=plan.step, micro_batch=micro_batch)
+            drawn = mixup_share(self._mixup_alpha, seed=self._seed, step=plan.step, micro_batch=number)
+            share = self._execution.number("mixup_share", drawn)
+        if self._divide_by is not None:
+            factor = self._execution.number("loss_factor", plan.global_batch_size / self._divide_by)
+        # BatchNorm has another momentum where a step is several micro-batches.
+        key = ("micro-batch", images.shape, plan.accumulate_steps > 1)
+        self._execution.run(key, lambda: self._forward_backward(state, images, labels, share, factor))
+
+    def _forward_backward(
+        self, state: TrainState, images: torch.Tensor, labels: torch.Tensor, share: Number | None, factor: Number | None
+    ) -> None:
+        """`images`: normalised; `share`: of each image itself in mixup; `factor`: on the loss."""
+        if share is not None:
             images = mixed_images(images, share)
         with self.autocast():
             logits = state.model.forward(images)
         # fp16 and bf16 logits are widened: the softmax of 1,000 classes loses too much there.
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if share is None:
-            loss = mean_loss(logits, batch.labels, self._loss)
+            loss = self._loss_of(logits, labels)
         else:
-            loss = mixed_loss(lambda labels: mean_loss(logits, labels, self._loss), batch.labels, share)
+            loss = mixed_loss(lambda labels: self._loss_of(logits, labels), labels, share)
         self.loss += loss.detach()
         if self.top1_correct is not None:
-            self.top1_correct += count_right(logits.detach(), batch.labels)
-        if self._loss.divide_by is not None:
-            loss = loss * (plan.global_batch_size / self._loss.divide_by)
+            self.top1_correct += count_right(logits.detach(), labels)
+        if factor is not None:
+            loss = loss * factor
         scaled = loss if state.loss_scale is None else loss * state.loss_scale.scale
         self.parts.mark("forward")
         self._backward(state, scaled)
@@ -165,8 +182,18 @@ class Stepper:
 
         Returns 1.0 on the device for a step that was skipped, None where none ever is.
         """
+        number = self._execution.number
+        lr, momentum = number("lr", plan.lr), number("momentum", plan.momentum)
         for group in state.optimizer.param_groups:
-            group["lr"], group["momentum"] = plan.lr, plan.momentum
+            group["lr"], group["momentum"] = lr, momentum
+        decay_share = None
+        if self._rule.decoupled_weight_decay and self._highest_lr:
+            decay_share = number("decay_share", plan.lr / self._highest_lr)
+        key = ("update", plan.accumulate_steps)
+        return self._execution.run(key, lambda: self._make_update(state, plan.accumulate_steps, decay_share))
+
+    def _make_update(self, state: TrainState, accumulate_steps: int, decay_share: Number | None) -> torch.Tensor | None:
+        """The same for every update with so many micro-batches."""
         gradients = [
             parameter.grad
             for group in state.optimizer.param_groups
@@ -174,22 +201,27 @@ class Stepper:
             if parameter.grad is not None
         ]
         if state.loss_scale is None:
-            if plan.accumulate_steps > 1:
-                torch._foreach_div_(gradients, plan.accumulate_steps)
-            self._apply(state, plan, gradients, None)
+            if accumulate_steps > 1:
+                torch._foreach_div_(gradients, accumulate_steps)
+            self._apply(state.optimizer, gradients, self._rule, decay_share, None)
             return None
-        overflow = state.loss_scale.unscale_(gradients, plan.accumulate_steps)
-        # torch's fused optimizers leave weights and momentum alone where this flag is 1: no read-back is needed.
+        overflow = state.loss_scale.unscale_(gradients, accumulate_steps)
+        # The optimizers leave weights and momentum alone where this flag is 1: no read-back is needed.
         state.optimizer.found_inf = overflow  # type: ignore[attr-defined]
-        self._apply(state, plan, gradients, overflow)
+        self._apply(state.optimizer, gradients, self._rule, decay_share, overflow)
         state.loss_scale.update(overflow)
         return overflow
 
-    def _apply(
-        self, state: TrainState, plan: StepPlan, gradients: list[torch.Tensor], skipped: torch.Tensor | None
-    ) -> None:
-        """Clip, decay apart from the gradient where the recipe does, and update."""
-        clip_gradients_(gradients, self._rule)
-        if self._rule.decoupled_weight_decay and self._highest_lr:
-            shrink_weights_(state.optimizer, plan.lr / self._highest_lr, skipped)
-        state.optimizer.step()
+
+def apply_gradients(
+    optimizer: torch.optim.Optimizer,
+    gradients: list[torch.Tensor],
+    rule: Optimizer,
+    decay_share: Number | None,
+    skipped: torch.Tensor | None,
+) -> None:
+    """Clip, decay apart from the gradient where the recipe does, and update."""
+    clip_gradients_(gradients, rule)
+    if decay_share is not None:
+        shrink_weights_(optimizer, decay_share, skipped)
+    optimizer.step()

@@ -55,14 +55,14 @@ def meets_target(recipe: Recipe, result: EvalResult, num_classes: int) -> bool:
     return (target.top5 is None or top5 >= target.top5) and (target.top1 is None or top1 >= target.top1)
 
 
-def validate_epoch(run: "Training", plan: StepPlan) -> bool:
-    """Freeze the weights and validate them, now or elsewhere; whether the target is reached for the first time."""
+def validate_epoch(run: "Training", plan: StepPlan) -> tuple[EvalResult | None, bool]:
+    """Freeze the weights and validate them, now or elsewhere: the result, and whether it is the first at the target."""
     freeze(run.state, run.peers)
     run.journal.write("snapshot.taken", step=run.state.step, epoch=plan.epoch)
     if run.is_deferred:
         if run.deferred is not None:
             run.deferred.submit(step=run.state.step, epoch=plan.epoch, extra=snapshot_facts(run))
-        return False
+        return None, False
     with run.clock.span("validation"):
         return _validate_now(run, validated_model(run.state, run.recipe), step=run.state.step, epoch=plan.epoch)
 
@@ -73,12 +73,12 @@ def snapshot_facts(run: "Training") -> dict[str, object]:
     return {"precision": run.precision, "weights": "average" if is_average else "model"}
 
 
-def _validate_now(run: "Training", model: nn.Module, *, step: int, epoch: int) -> bool:
+def _validate_now(run: "Training", model: nn.Module, *, step: int, epoch: int) -> tuple[EvalResult, bool]:
     """Validate with all processes and write the facts; whether the target is reached for the first time."""
     view, image_size = view_of(run.recipe, epoch)
     batches = run.batches.validation(view, image_size)
     result = evaluate(model, batches, run.stepper, run.peers, flip_average=view.flip_average)
-    return _note(run, result, step=step, epoch=epoch, by="training")
+    return result, _note(run, result, step=step, epoch=epoch, by="training")
 
 
 def _note(run: "Training", result: EvalResult, *, step: int, epoch: int, by: Literal["training", "evaluators"]) -> bool:
@@ -108,18 +108,19 @@ def collect(run: "Training") -> None:
         for image in bad_images:
             run.journal.bad_image(image)
         first = _note(run, result, step=snapshot.step, epoch=snapshot.epoch, by="evaluators")
-        _settle(run, snapshot, crosses=first)
+        _settle(run, snapshot, result, crosses=first)
     run.progress.reached = run.reached
     if run.deferred.lost and not was_lost:
         run.journal.remark(f"{run.deferred.lost}: the snapshots from there on were validated after the last step")
 
 
-def _settle(run: "Training", snapshot: Checkpoint, *, crosses: bool) -> None:
+def _settle(run: "Training", snapshot: Checkpoint, result: EvalResult, *, crosses: bool) -> None:
     """Let a snapshot go whose result is written; the crossing's stays, as the checkpoint that the claim rests on."""
     assert run.deferred is not None
-    run.deferred.settle(snapshot, keep=crosses)
+    value = (result.top1_correct if run.recipe.target.top5 is None else result.top5_correct) if result.valid else -1
+    run.deferred.settle(snapshot, value=value, crosses=crosses)
     if crosses:
-        run.journal.saved(snapshot, 0.0, why=["target"])
+        run.journal.saved(snapshot, save_s=0.0, blocked_s=0.0, why=["target"])
 
 
 def validate_the_rest(run: "Training") -> None:
@@ -132,9 +133,9 @@ def validate_the_rest(run: "Training") -> None:
         model = frozen_copy(run.state.bare)
         for snapshot in _left(run):
             load_model(snapshot, model)
-            first = _validate_now(run, model, step=snapshot.step, epoch=snapshot.epoch)
+            result, first = _validate_now(run, model, step=snapshot.step, epoch=snapshot.epoch)
             if run.deferred is not None:
-                _settle(run, snapshot, crosses=first)
+                _settle(run, snapshot, result, crosses=first)
         run.reached = run.peers.share(run.reached)
 
 

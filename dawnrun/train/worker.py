@@ -32,6 +32,7 @@ def main(*, began: float) -> None:
     parser.add_argument("--validate", type=Path, metavar="CHECKPOINT")
     parser.add_argument("--image-size", type=int)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--probe", action="store_true", help="try the parts of a run out, for `dawnrun doctor`")
     arguments = parser.parse_args()
     run, rank = RunDir(arguments.run), int(os.environ.get("RANK", "0"))
     _die_with_parent()
@@ -52,6 +53,11 @@ def main(*, began: float) -> None:
                 image_size=arguments.image_size,
                 output=arguments.output,
             )
+            code = int(ExitCode.OK)
+        elif arguments.probe:
+            from dawnrun.train.probe import probe
+
+            probe(run, arguments.attempt, began=began)
             code = int(ExitCode.OK)
         else:
             code = _train(run, arguments.attempt, began, built)
@@ -135,7 +141,7 @@ def _train(run: RunDir, attempt: int, began: float, built: list["Training"]) -> 
 
 def _raise_unsaved(training: "Training") -> None:
     """A run whose last or crossing checkpoint could not be written has not done what it was for."""
-    vital = training.unsaved & {"last", "target", "signal"}
+    vital = training.saver.unsaved & {"last", "target", "signal"}
     if vital:
         raise TrainError(
             f"the run ended, but its checkpoint ({', '.join(sorted(vital))}) could not be saved in"

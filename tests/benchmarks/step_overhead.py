@@ -100,7 +100,7 @@ def with_decoding(root: Path) -> list[float]:
 class Empty(Stepper):
     """A stepper that does everything but forward, backward and update."""
 
-    def _forward_backward(self, state: TrainState, batch: Batch, plan: object, index: int) -> None:
+    def _micro_batch(self, state: TrainState, batch: Batch, plan: object, number: int) -> None:
         self.normalize(batch.images)
 
     def _update(self, state: TrainState, plan: object) -> None:

@@ -225,6 +225,24 @@ def test_a_save_that_fails_keeps_the_one_before_and_ends_with_5(cli: Cli) -> Non
     assert (run / "checkpoints" / "step-00000016").is_dir(), "what could not be saved is trained again"
 
 
+def test_a_periodic_save_that_fails_is_a_warning_and_a_line_of_the_report(cli: Cli) -> None:
+    """C43: the disk takes the last one again."""
+    process, run = started(cli, "checkpoint.every_steps=2", "phases[0].epochs=3")
+    worker = workers_of(run)[0]
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (60 << 20, resource.RLIM_INFINITY))
+    failed = wait_for(lambda: trainer_events(run, 1, "checkpoint.failed"), what="a failed save")[0]["data"]
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    out, _ = process.communicate(timeout=90)
+    assert process.returncode == 0, out
+    assert f"checkpoint {failed['path']} could not be saved: File too large" in out
+    line = f"the checkpoint of step {failed['step']} was not saved: File too large"
+    assert line in summarize(run).remarks
+    report = cli.run("report", str(run))
+    assert line in " ".join(report.stdout.split()), report.stdout
+    saved = [event["data"] for event in trainer_events(run, 1, "checkpoint.saved")]
+    assert saved[-1]["step"] == 24 and all(0 < save["blocked_s"] <= save["save_s"] for save in saved)
+
+
 def test_bad_images_stop_the_run_with_their_path_or_are_replaced_and_counted(cli: Cli, tmp_path: Path) -> None:
     """C12."""
     data = tmp_path / "bad" / "tiny"

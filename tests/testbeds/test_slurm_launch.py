@@ -106,6 +106,15 @@ def test_refused_by_slurm(place, slurm):
     assert "nothing was started" in text
 
 
+def test_a_node_without_the_data(place, slurm):
+    """Found by the nodes before an agent starts; told as the cause, and nothing is left."""
+    process = train(place, "finish", data_root="/nowhere")
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 4, text
+    assert "not started: /nowhere: no such folder (data set full)" in text, text
+    assert place.processes() == {}
+
+
 @pytest.mark.slow
 def test_inside_an_allocation(place, slurm):
     """C29: a step of the allocation that is there; one that is too small is refused."""
@@ -125,7 +134,7 @@ def test_inside_an_allocation(place, slurm):
 
 
 def test_doctor(place, slurm):
-    code, text = place.run("doctor", "--config", "toy.yaml", "--site", place.slurm_site())
+    code, text = place.run("doctor", "--quick", "--config", "toy.yaml", "--site", place.slurm_site())
     assert code == 0, text
     assert "good   node1: dawnrun " in text and "good   node2: dawnrun " in text
 

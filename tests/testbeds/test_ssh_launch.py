@@ -200,12 +200,12 @@ def test_hostile_values_come_through(place):
 
 def test_doctor(place):
     """Every node in a line; a fault is told with what to do, and makes it fail."""
-    code, text = place.run("doctor", "--config", "toy.yaml", "--site", place.site())
+    code, text = place.run("doctor", "--quick", "--config", "toy.yaml", "--site", place.site())
     assert code == 0, text
     assert "good   node1: dawnrun " in text and "good   node2: dawnrun " in text
     assert f"eth0 {place.hosts.address(2)}" in text
     assert not list((place.folder / "runs").iterdir())
-    code, text = place.run("doctor", "--config", "toy.yaml", "--site", place.site(data_root="/nowhere"))
+    code, text = place.run("doctor", "--quick", "--config", "toy.yaml", "--site", place.site(data_root="/nowhere"))
     assert code == 4, text
     assert "fails  node1: /nowhere: no such folder (data set full)" in text
     assert "a run would fail: 2 problems on node1, node2" in text

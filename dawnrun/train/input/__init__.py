@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 
 from dawnrun.dataset.decode import BadImage
 from dawnrun.dataset.decoders import DecoderName, choose_decoder
 from dawnrun.dataset.index import DatasetIndex
-from dawnrun.dataset.views import view_shapes
+from dawnrun.dataset.memory import training_capacity, validation_capacity
+from dawnrun.errors import LaunchError
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import Recipe, View
 
@@ -63,17 +64,10 @@ def open_input(
     iterates, once for each image replaced. Raises LaunchError if the recipe's decoder is not installed.
     """
     # Imported here because it imports this module's types.
-    from dawnrun.train.input.ahead import Capacity, Decoder
+    from dawnrun.train.input.ahead import Decoder
     from dawnrun.train.input.pipeline import DecodedInput
     from dawnrun.train.input.selection import Selection
 
-    largest_view = max(
-        width * height
-        for phase, sizes in zip(recipe.phases, recipe.image_sizes, strict=True)
-        for image_size in sizes
-        for width, height in view_shapes(phase.validation, image_size)
-    )
-    largest_batch = max(phase.per_device_batch_size for phase in recipe.phases)
     selection = Selection(
         train_sets=train_sets,
         validation_set=validation_set,
@@ -86,8 +80,10 @@ def open_input(
         rank=rank,
         world_size=world_size,
         validation_batch_size=recipe.validation.batch_size,
+        scaled_decoding=recipe.input.scaled_decoding,
     )
-    name = choose_decoder(recipe.input.decoder).name
+    training = training_capacity(recipe)
+    name = _usable(recipe.input.decoder, device)
     decoder: Decoder
     if name == "dali":
         from dawnrun.train.input.dali import DaliDecoder
@@ -95,9 +91,13 @@ def open_input(
         decoder = DaliDecoder(
             num_threads=num_threads,
             device=device,
-            max_batch_size=max(largest_batch, recipe.validation.batch_size),
-            by_path=all(index.shards is None for index in (*train_sets.values(), validation_set)),
+            max_batch_size=max(training.num_images, recipe.validation.batch_size),
+            by_path=all(index.is_by_path for index in (*train_sets.values(), validation_set)),
         )
+    elif name == "torchvision":
+        from dawnrun.train.input.torchvision_io import TorchvisionDecoder
+
+        decoder = TorchvisionDecoder(num_threads=num_threads, device=device)
     else:
         from dawnrun.train.input.vision import PillowDecoder
 
@@ -107,12 +107,22 @@ def open_input(
         decoder,
         decoder_name=name,
         device=device,
-        training_capacity=Capacity(
-            max(
-                phase.per_device_batch_size * max(sizes) ** 2
-                for phase, sizes in zip(recipe.phases, recipe.image_sizes, strict=True)
-            ),
-            largest_batch,
-        ),
-        validation_capacity=Capacity(recipe.validation.batch_size * largest_view, recipe.validation.batch_size),
+        training_capacity=training,
+        validation_capacity=validation_capacity(recipe),
     )
+
+
+def _usable(asked: Literal["auto"] | DecoderName, device: torch.device) -> DecoderName:
+    """The decoder that was chosen, or Pillow in place of a torchvision that was built without nvJPEG."""
+    name = choose_decoder(asked, device=device.type).name
+    if name != "torchvision":
+        return name
+    from dawnrun.train.input.torchvision_io import can_decode
+
+    if can_decode(device):
+        return name
+    if asked == name:
+        raise LaunchError(
+            f"input.decoder is torchvision, and this torchvision decodes no JPEGs on {device}: take vision"
+        )
+    return "vision"

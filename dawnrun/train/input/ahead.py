@@ -7,24 +7,15 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 
 from dawnrun.dataset.decode import BadImage
+from dawnrun.dataset.memory import NUM_BUFFERS, PREFETCH, Capacity
 from dawnrun.train.input import Batch
 from dawnrun.train.input.buffers import Slot, copy_stream
 from dawnrun.train.input.selection import Rows, Work
-
-PREFETCH = 2
-"""Micro-batches made ahead of the one in use; one buffer more lets a copy to the device end meanwhile."""
-
-
-class Capacity(NamedTuple):
-    """The largest micro-batch: images * width * height, and images."""
-
-    num_pixels: int
-    num_images: int
 
 
 @dataclass(kw_only=True, slots=True)
@@ -68,7 +59,7 @@ class ReadAhead:
                 stream=stream,
                 pinned=stream is not None,
             )
-            for _ in range(PREFETCH + 2)
+            for _ in range(NUM_BUFFERS)
         ]
         self._running: Generator[Batch, None, None] | None = None
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 import torch
 
 from dawnrun.dataset.decoders import DecoderName
+from dawnrun.dataset.memory import Capacity
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.recipe.schema import View
 from dawnrun.train.input import Batch
-from dawnrun.train.input.ahead import Capacity, Decoder, ReadAhead
+from dawnrun.train.input.ahead import Decoder, ReadAhead
 from dawnrun.train.input.selection import Selection
 
 

@@ -26,7 +26,10 @@ _Substitutes = Callable[[int], Iterator[tuple[int, Windows]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rows:
-    """Row i is image `images[i]` of `source` seen through window i; `substitutes(i)` may take its place, in order."""
+    """Row i is image `images[i]` of `source` seen through window i; `substitutes(i)` may take its place, in order.
+
+    `scaled_decoding`: see `decode_window`.
+    """
 
     source: DatasetIndex
     split: Split
@@ -34,6 +37,7 @@ class Rows:
     windows: Windows
     shape: Shape
     substitutes: _Substitutes
+    scaled_decoding: bool = True
 
     @property
     def num_images(self) -> int:
@@ -71,6 +75,7 @@ class Rows:
                 box=windows.box(row),
                 mirrored=bool(windows.mirrored[row]),
                 out=pixels,
+                scaled=self.scaled_decoding,
             )
         except UnreadableImageError as error:
             return str(error)
@@ -100,6 +105,7 @@ class Selection:
     rank: int
     world_size: int
     validation_batch_size: int
+    scaled_decoding: bool = True
     _bad_paths: set[str] = field(default_factory=set)
 
     def training(self, plans: Iterable[StepPlan]) -> Iterator[Work]:
@@ -176,6 +182,7 @@ class Selection:
             windows=windows,
             shape=(plan.image_size, plan.image_size),
             substitutes=substitutes,
+            scaled_decoding=self.scaled_decoding,
         )
 
     def _validation_rows(self, view: View, image_size: int, images: NDArray[np.int64], shape: Shape) -> Rows:
@@ -192,4 +199,5 @@ class Selection:
             windows=windows,
             shape=shape,
             substitutes=lambda _: iter(()),
+            scaled_decoding=self.scaled_decoding,
         )

@@ -121,3 +121,9 @@ def test_time_left_counts_steps_and_validations_ahead():
     pace.validation_s = 7.0
     assert remaining_s(epochs, (64, 128), 5, pace) == pytest.approx(5 + 40 + 7)
     assert remaining_s(epochs, (64, 128), 15, pace) == 0
+
+
+@pytest.mark.parametrize(("execution", "words"), [("eager", "fp32, decoder"), ("compile", "fp32, compile, decoder")])
+def test_how_a_step_is_computed_is_told_where_it_is_not_eager(events, execution, words):
+    recipe = read_text(RECIPE, Recipe, [f"compute.execution={execution}"], source="toy.yaml").value
+    assert words in next(line for item in events for line in Narrator(recipe).tell(item))

@@ -26,21 +26,48 @@ def dali(monkeypatch: pytest.MonkeyPatch):
 
 def test_auto_takes_the_fastest_and_says_why(dali) -> None:
     dali(True)
-    assert str(choose_decoder("auto")) == "Choice(name='dali', reason='the fastest that is installed')"
+    assert str(choose_decoder("auto", device="cpu")) == "Choice(name='dali', reason='the fastest that is installed')"
     dali(False)
     assert (
-        choose_decoder("auto").name == "vision"
-        and "pip install 'dawnrun[dali-cuda12]'" in choose_decoder("auto").reason
+        choose_decoder("auto", device="cpu").name == "vision"
+        and "pip install 'dawnrun[dali-cuda12]'" in choose_decoder("auto", device="cpu").reason
     )
 
 
 def test_what_is_asked_for_is_taken(dali) -> None:
     dali(True)
-    assert choose_decoder("dali").name == "dali" and choose_decoder("vision").name == "vision"
+    assert (
+        choose_decoder("dali", device="cpu").name == "dali" and choose_decoder("vision", device="cpu").name == "vision"
+    )
 
 
 @pytest.mark.parametrize("found", [False, None])
 def test_a_missing_one_is_an_error_with_the_command(dali, found: bool | None) -> None:
     dali(found)
     with pytest.raises(LaunchError, match=r"DALI is not installed\n    pip install 'dawnrun\[dali-cuda12\]'"):
-        choose_decoder("dali")
+        choose_decoder("dali", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("device", "nvidia", "name"),
+    [
+        ("cuda", True, "torchvision"),
+        ("cuda:1", True, "torchvision"),
+        ("cuda", False, "vision"),
+        ("cpu", True, "vision"),
+    ],
+)
+def test_on_an_nvidia_gpu_without_dali_torchvision_decodes(dali, monkeypatch, device, nvidia, name) -> None:
+    dali(False)
+    monkeypatch.setattr(decoders, "has_nvidia_gpu", lambda: nvidia)
+    choice = choose_decoder("auto", device=device)
+    assert choice.name == name and "pip install 'dawnrun[dali-cuda12]'" in choice.reason
+    assert choose_decoder("torchvision", device=device).reason == "asked for"
+
+
+def test_an_nvidia_gpu_is_known_by_its_driver(tmp_path) -> None:
+    assert not decoders.has_nvidia_gpu(tmp_path)
+    (tmp_path / "nvidiactl").touch()
+    assert not decoders.has_nvidia_gpu(tmp_path)
+    (tmp_path / "nvidia0").touch()
+    assert decoders.has_nvidia_gpu(tmp_path)

@@ -5,8 +5,8 @@ from collections import namedtuple
 
 import pytest
 
-from dawnrun.errors import DataError, LaunchError, UsageError
-from dawnrun.launch.checks import check_data, check_output, data_folders
+from dawnrun.errors import DataError, LaunchError, RecipeError, UsageError
+from dawnrun.launch.checks import check_data, check_execution, check_output, data_folders
 from dawnrun.recipe.reader import read_text
 from dawnrun.recipe.schema import Recipe, Site
 
@@ -99,11 +99,19 @@ def test_output_folder_without_permission(tmp_path):
 
 def test_a_disk_without_room_for_the_checkpoints(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 4 - 1))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 5 - 1))
     with pytest.raises(
         LaunchError,
-        match=r"801\.1 MiB free, 801\.1 MiB needed for 4 checkpoints: 2 that .* lower checkpoint\.keep; --run",
+        match=r"1001\.4 MiB free, 1001\.4 MiB needed for 5 checkpoints: 2 that .* lower checkpoint\.keep; --run",
     ):
         check_output(tmp_path, keep=2)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 4))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 210_000_000 * 5))
     check_output(tmp_path, keep=2)
+
+
+@pytest.mark.parametrize(("device", "processes", "words"), [("cpu", 1, "needs a CUDA device"), ("cuda", 2, "not in 2")])
+def test_graphs_where_they_cannot_work_are_refused_at_their_line(device, processes, words):
+    document = read_text(f"{RECIPE}compute: {{execution: cuda_graph}}\n", Recipe, source="toy.yaml")
+    with pytest.raises(RecipeError, match=f"toy.yaml:8:22: compute.execution: cuda_graph .*{words}"):
+        check_execution(document, Site(device=device, processes_per_node=processes))
+    check_execution(document, Site(device="cuda", processes_per_node=1))

@@ -80,7 +80,7 @@ def test_the_script_ends_with_the_code_of_srun(tmp_path, code, attempt):
     (tmp_path / "bin").mkdir()
     environment = fake_programs(tmp_path / "bin", srun=code, squeue=0, scontrol=1)
     the_job = job(run, site)
-    (run / "attempts" / "1" / "order.json").write_text(order_of(the_job).text())
+    (run / "attempts" / "1" / "order.json").write_text(order_of(the_job, {}).text())
     (run / "attempts" / "1" / "job.json").write_text("{}")
     done = subprocess.run(["bash", "-c", script(the_job)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
@@ -96,7 +96,7 @@ def test_a_requeued_job_is_the_next_attempt(tmp_path):
     run = RunDir(tmp_path)
     folder = run.attempt_dir(1)
     folder.mkdir(parents=True)
-    (folder / "order.json").write_text(order_of(job(tmp_path)).text())
+    (folder / "order.json").write_text(order_of(job(tmp_path), {}).text())
     for name in ("resolved.yaml", "site.yaml", "job.json"):
         (folder / name).write_text(name)
     environment = {"SLURM_JOB_ID": "12", "SLURM_JOB_NODELIST": ",".join(f"192.0.2.{n}" for n in range(1, 17))}
@@ -113,7 +113,7 @@ def test_a_requeued_job_is_the_next_attempt(tmp_path):
 def test_fewer_nodes_than_asked():
     """C29."""
     with pytest.raises(LaunchError, match=r"job 5 has 2 nodes \(n08, n09\), the site asks for 16"):
-        meet(order_of(job()), {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[08-09]"})
+        meet(order_of(job(), {}), {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[08-09]"})
 
 
 def test_inside_an_allocation_it_is_a_step():
@@ -127,7 +127,7 @@ def test_inside_an_allocation_it_is_a_step():
 
 
 def test_an_order_reads_back():
-    order = order_of(job())
+    order = order_of(job(), {})
     import json
 
     assert Order.read(json.loads(order.text())) == order

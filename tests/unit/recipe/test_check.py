@@ -67,3 +67,14 @@ def test_view_of_a_phase(recipe, plain):
     assert [(view.image_size, view.resize_px) for view in views] == [(64, 72), (100, 114), (224, 255), (288, 328)]
     given = recipe(plain, "phases[0].validation={image_size: 80, resize_px: 81}").phases[0].validation
     assert given.resolved(64) == given
+
+
+def test_one_small_image_is_too_little_for_batch_norm(problems, recipe, plain):
+    """ResNet-50 fails in training there; a network of the user's own may not."""
+    settings = ["phases[0].image_size=32", "phases[0].per_device_batch_size=1"]
+    assert problems(plain, settings) == [
+        "--set phases[0].per_device_batch_size=1: phases[0].per_device_batch_size: one image of 32 px leaves BatchNorm one"
+        " value a channel, which has no variance\n    2 or more, or images of more than 32 px"
+    ]
+    assert check_recipe(recipe(plain, *settings, "phases[0].image_size=33")) == []
+    assert check_recipe(recipe(plain, *settings, "model={import: 'a:b'}")) == []

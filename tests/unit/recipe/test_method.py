@@ -29,7 +29,7 @@ from dawnrun.recipe.schema import Recipe
         ),
         ("optimizer: {name: larz}", "optimizer.name: must be one of sgd, lars, lamb, not larz\n    did you mean lars?"),
         ("model: {import: 'no colon'}", "11:17: model.import: must be text like package.module:function, not no colon"),
-        ("model: {import: 'a:b', blur_pool: true}", "model.blur_pool: is for networks of dawnrun's own, not for an"),
+        ("model: {import: 'a:b', blur_pool: true}", "model.blur_pool: is for a network of dawnrun's own, not for an"),
         ("model: {imports: 'a:b'}", "model.imports: unknown key\n    allowed here: name, import, initialization"),
         ("loss: {name: bce}", "loss.name: must be one of cross_entropy, binary_cross_entropy, not bce"),
         ("average: {half_life_steps: 0}", "average.half_life_steps: must be a number above 0, not 0"),

@@ -26,10 +26,12 @@ def test_tables_are_made_from_the_schema():
 
 def test_examples_read():
     """Every example in the page is a recipe or a site without problems."""
-    recipe_text, site_text = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    recipe_text, site_text, own_text = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
     recipe = read_text(recipe_text, Recipe, ["phases[1].epochs=2"], source="docs").value
     assert value_at(recipe.lr, 0.75) == 0.45
     assert read_text(site_text, Site, source="docs").value.world_size == 8
+    least = "{name: a, lr: 1, phases: [{epochs: 1, image_size: 8, global_batch_size: 1, per_device_batch_size: 1}]}"
+    assert read_text(f"<<: {least}\n{own_text}", Recipe, source="docs").value.loss.import_ == "my_losses:Focal"
     for key in (
         "phases[1].epochs=2",
         "lr[0]={epochs: [0, 1.5], start: 1, end: 0}",

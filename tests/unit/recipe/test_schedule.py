@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dawnrun.errors import RecipeError
+from dawnrun.recipe.course import Validation
 from dawnrun.recipe.pieces import Curve, Segment
 from dawnrun.recipe.reader import read_text
 from dawnrun.recipe.schedule import BatchShape, Schedule
-from dawnrun.recipe.schema import Input, Phase, Recipe, Validation
+from dawnrun.recipe.schema import Input, Phase, Recipe
 
 
 def phase(epochs, batch, device_batch=None, **rest):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from dawnrun.recipe.method import Average, Loss
 from dawnrun.train.average import MovingAverage
-from dawnrun.train.step import mean_loss
+from dawnrun.train.loss import mean_loss
 
 
 def net() -> torch.nn.Module:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from vision_helpers import CPU, kept, pipeline, plan
+from vision_helpers import CPU, alike, kept, pipeline, plan, smooth
 
 from dawnrun.dataset.crops import Windows
 from dawnrun.dataset.decode import BadImage
@@ -29,12 +28,6 @@ needs_dali = pytest.mark.skipif(not HAS_DALI, reason="NVIDIA DALI is not install
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 Indexes = tuple[DatasetIndex, DatasetIndex]
-
-
-def smooth(width: int, height: int, seed: int) -> Image.Image:
-    """Colours that change slowly, as most of a photograph does."""
-    coarse = np.random.default_rng(seed).integers(0, 255, (5, 6, 3), np.uint8)
-    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
 
 
 @pytest.fixture
@@ -74,16 +67,6 @@ def dali(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DaliDecoder]
     for decoder in opened:
         decoder.close()
         decoder.close()
-
-
-def alike(ours: list[tuple[torch.Tensor, torch.Tensor]], theirs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Equal shapes and labels, and the same pixels but for rounding and the edges of windows."""
-    assert len(ours) == len(theirs)
-    for (images, labels), (others, other_labels) in zip(ours, theirs, strict=True):
-        assert torch.equal(labels, other_labels) and images.shape == others.shape
-        assert images.is_contiguous(memory_format=torch.channels_last)
-        difference = (images.int() - others.int()).abs().float()
-        assert difference.mean(dim=(1, 2, 3)).max() < 2.5
 
 
 @given(

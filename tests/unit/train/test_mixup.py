@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from dawnrun.recipe.method import Loss
+from dawnrun.train.loss import mean_loss
 from dawnrun.train.mixup import mixed_images, mixed_loss, mixup_share
-from dawnrun.train.step import mean_loss
 
 
 def test_shares_are_drawn_from_beta_and_repeat() -> None:

@@ -38,10 +38,11 @@ def test_micro_batches_of_a_step_weigh_alike(accumulate_steps: int) -> None:
     layer.running_mean.fill_(5.0)
     statistics = RunningStatistics(torch.nn.Sequential(layer))
     parts = [torch.randn(4, 2, 3, 3, dtype=torch.float64) for _ in range(accumulate_steps)]
-    for index, part in enumerate(parts):
-        statistics.before_micro_batch(index, accumulate_steps)
+    statistics.before_step(accumulate_steps)
+    for part in parts:
         layer(part)
-    statistics.after_step()
+        statistics.after_micro_batch()
+    statistics.after_step(accumulate_steps)
     mean = torch.stack([part.mean((0, 2, 3)) for part in parts]).mean(0)
     variance = torch.stack([part.var((0, 2, 3)) for part in parts]).mean(0)
     torch.testing.assert_close(layer.running_mean, 0.9 * 5.0 + 0.1 * mean, rtol=1e-12, atol=0)

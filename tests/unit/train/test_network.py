@@ -96,9 +96,12 @@ def test_own_network(package: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("not_there_at_all:build", "not_there_at_all cannot be imported: No module named 'not_there_at_all'"),
+        (
+            "not_there_at_all:build",
+            "not_there_at_all cannot be imported: ModuleNotFoundError: No module named 'not_there_at_all'",
+        ),
         ("bad_networks:missing", "bad_networks has no missing"),
-        ("bad_networks:number", "bad_networks:number is a int, not a function or class"),
+        ("bad_networks:number", "bad_networks:number is an int, not a function or class"),
         ("bad_networks:text", "bad_networks:text returned a str, not a torch.nn.Module"),
     ],
 )

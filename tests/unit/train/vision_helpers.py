@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
+from PIL import Image
 
 from dawnrun.dataset.decode import BadImage
 from dawnrun.dataset.index import DatasetIndex
+from dawnrun.dataset.memory import Capacity
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.train.input import Batch
-from dawnrun.train.input.ahead import Capacity, Decoder
+from dawnrun.train.input.ahead import Decoder
 from dawnrun.train.input.pipeline import DecodedInput
 from dawnrun.train.input.selection import Selection
 from dawnrun.train.input.vision import PillowDecoder
@@ -74,3 +77,19 @@ def pipeline(
 
 def kept(batches: Iterator[Batch]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return [(batch.images.clone(), batch.labels.clone()) for batch in batches]
+
+
+def smooth(width: int, height: int, seed: int) -> Image.Image:
+    """Colours that change slowly, as most of a photograph does."""
+    coarse = np.random.default_rng(seed).integers(0, 255, (5, 6, 3), np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def alike(ours: list[tuple[torch.Tensor, torch.Tensor]], theirs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Equal shapes and labels, and the same pixels but for rounding and the edges of windows."""
+    assert len(ours) == len(theirs)
+    for (images, labels), (others, other_labels) in zip(ours, theirs, strict=True):
+        assert torch.equal(labels, other_labels) and images.shape == others.shape
+        assert images.is_contiguous(memory_format=torch.channels_last)
+        difference = (images.int() - others.int()).abs().float()
+        assert difference.mean(dim=(1, 2, 3)).max() < 2.5
