@@ -37,7 +37,9 @@ def check_window(event: Event, steps_done: int, end_step: int) -> None:
     if not data["first_step"] < data["step"] <= end_step:
         raise refuse(event, f"its steps do not lie in its epoch, which ends at step {end_step}")
     check_not_negative(event, _WINDOW_FIELDS)
-    check_not_negative(event, [key for key in _PART_FIELDS if data.get(key) is not None])
+    forward_s = data.get("forward_s")
+    if forward_s is not None and min(forward_s, data["backward_s"], data["exchange_s"], data["update_s"]) < 0:
+        check_not_negative(event, _PART_FIELDS)
     correct = data.get("top1_correct")
     if correct is not None and not 0 <= correct <= data["images"]:
         raise refuse(event, f"{correct} right in top-1 of {data['images']} training images is impossible")

@@ -232,7 +232,7 @@ class Fold:
             images_per_second=fold.images / fold.window_s if fold.window_s > 0 else None,
             input_wait_s=fold.input_wait_s,
             first_step_s=fold.first_step_s,
-            parts_s=fold.parts_s,
+            parts_s=fold.parts_s(),
             timed_steps=fold.timed_steps,
             ranks=fold.spread.per_step() if fold.spread else {},
         )

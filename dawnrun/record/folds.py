@@ -7,7 +7,6 @@ from typing import Any
 from dawnrun.record.rows import PARTS, Spent
 
 Data = Mapping[str, Any]
-_PART_FIELDS = tuple(f"{name}_s" for name in PARTS)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -78,7 +77,10 @@ class PhaseFold:
     window_s: float = 0.0
     input_wait_s: float = 0.0
     first_step_s: float | None = None
-    parts_s: dict[str, float] = field(default_factory=dict)
+    forward_s: float = 0.0
+    backward_s: float = 0.0
+    exchange_s: float = 0.0
+    update_s: float = 0.0
     timed_steps: int = 0
     spread: "SpreadFold | None" = None
 
@@ -92,22 +94,30 @@ class PhaseFold:
         self.input_wait_s += data["input_wait_s"]
         if self.first_step_s is None:
             self.first_step_s = data.get("first_step_s")
-        if data.get("forward_s") is not None:
-            self._divide(data, steps)
+        forward_s = data.get("forward_s")
+        if forward_s is not None:
+            self._divide(data, steps, forward_s)
         ranks = data.get("ranks")
         if ranks is not None:
             self.spread = self.spread or SpreadFold()
             self.spread.add(ranks, steps)
 
-    def _divide(self, data: Data, steps: int) -> None:
+    def _divide(self, data: Data, steps: int, forward_s: float) -> None:
         """The window's seconds beyond the input, in the proportions of the step that was timed."""
-        parts = [data[key] for key in _PART_FIELDS]
-        whole, busy_s = sum(parts), data["window_s"] - data["input_wait_s"]
-        if whole <= 0 or busy_s <= 0:
+        backward_s, exchange_s, update_s = data["backward_s"], data["exchange_s"], data["update_s"]
+        whole_s, busy_s = forward_s + backward_s + exchange_s + update_s, data["window_s"] - data["input_wait_s"]
+        if whole_s <= 0 or busy_s <= 0:
             return
         self.timed_steps += steps
-        for name, value in zip(PARTS, parts, strict=True):
-            self.parts_s[name] = self.parts_s.get(name, 0.0) + value * busy_s / whole
+        scale = busy_s / whole_s
+        self.forward_s += forward_s * scale
+        self.backward_s += backward_s * scale
+        self.exchange_s += exchange_s * scale
+        self.update_s += update_s * scale
+
+    def parts_s(self) -> dict[str, float]:
+        """Seconds by name of PARTS; empty if no step was timed."""
+        return {name: getattr(self, f"{name}_s") for name in PARTS} if self.timed_steps else {}
 
 
 @dataclass(kw_only=True, slots=True)

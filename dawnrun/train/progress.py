@@ -97,7 +97,7 @@ class Progress:
             "input_wait_s": stepper.input_wait_s,
             "nonfinite_steps": round(nonfinite),
             "top1_correct": None if stepper.top1_correct is None else round(top1_correct),
-            **{f"{part}_s": parts.get(part) for part in MEASURED},
+            **{f"{part}_s": round(parts[part], 6) if parts else None for part in MEASURED},
             "ranks": ranks,
         }
         if plan.phase_index != self._phase_index:
@@ -143,4 +143,4 @@ class Progress:
 
 def _spread(values: Sequence[float]) -> dict[str, Json]:
     """The least and the most of what processes have, and the first rank that has the most."""
-    return {"least": min(values), "most": max(values), "rank": values.index(max(values))}
+    return {"least": round(min(values), 6), "most": round(max(values), 6), "rank": values.index(max(values))}

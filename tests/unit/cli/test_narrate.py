@@ -1,6 +1,5 @@
 """Events as lines of text, and the time that is left."""
 
-from dataclasses import replace
 
 import pytest
 from record_factory import FakeTime, make_script
@@ -83,10 +82,10 @@ def test_values_that_are_not_finite(narrator, events):
     for item in events[:5]:
         narrator.tell(item)
     window = next(item for item in events if item.kind == "train.progress")
-    narrator.tell(replace(window, data={**window.data, "loss": None}))
+    narrator.tell(window._replace(data={**window.data, "loss": None}))
     assert "loss not finite" in narrator.status
     invalid = next(item for item in events if item.kind == "eval.finished")
-    (line,) = narrator.tell(replace(invalid, data={**invalid.data, "valid": False}))
+    (line,) = narrator.tell(invalid._replace(data={**invalid.data, "valid": False}))
     assert line.endswith("not valid, outputs are not finite")
 
 
