@@ -20,6 +20,7 @@ TINY = """
 name: tiny
 input:
   datasets: {full: tiny}
+  decoder: vision
   mean: [118, 118, 118]
   std: [58, 58, 58]
 phases:
