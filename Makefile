@@ -97,10 +97,11 @@ check: $(VENV)/.check ## ruff, mypy, import-linter
 bench: $(VENV)/.test ## each benchmark prints a ratio against something measured in the same run
 	@for file in tests/benchmarks/*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
-docs: $(VENV)/.installed ## write docs/recipes.md and docs/records.md anew
+docs: $(VENV)/.installed ## write docs/recipes.md, docs/records.md and the pictures of a demo run's page anew
 	$(VENV)/bin/python scripts/make_recipe_docs.py
 	$(VENV)/bin/python scripts/make_layout.py
 	$(VENV)/bin/python scripts/make_records_page.py
+	scripts/make_screenshots.sh
 
 golden: $(VENV)/.installed ## write tests/golden anew; review the difference
 	$(VENV)/bin/python scripts/make_golden_plans.py

@@ -165,9 +165,9 @@ def _bar(run: RunSummary) -> dict[str, float]:
 CHARTS: tuple[tuple[str, str, Chart], ...] = (
     ("accuracy-over-time", "Accuracy over time", accuracy_over_time),
     ("accuracy-over-epochs", "Accuracy over epochs", accuracy_over_epochs),
-    ("schedule", "Rates and sizes over epochs", schedule),
     ("loss", "Training loss", loss_over_epochs),
     ("speed", "Speed over training time, and each phase's mean", speed_over_time),
+    ("schedule", "Rates and sizes over epochs", schedule),
     ("time-spent", "Where the time went", time_spent),
 )
 """Name, title and function of every chart, in the order of the page."""
@@ -189,12 +189,15 @@ def _accuracy(runs: Runs, x: Callable[[EpochRow], float]) -> tuple[Figure, Axes]
         label = f"run {number + 1}, " if len(runs) > 1 else ""
         top5 = [(x(row), row.top5) for row in run.epochs if row.top5 is not None]
         top1 = [(x(row), row.top1) for row in run.epochs if row.top1 is not None]
-        axes.plot([t for t, _ in top5], [y for _, y in top5], f"o{dash}", color=colour, label=f"{label}top-5")
-        axes.plot([t for t, _ in top1], [y for _, y in top1], "s:", color=colour, mfc="white", label=f"{label}top-1")
-        trained = [(x(row), row.train_top1) for row in run.epochs if row.train_top1 is not None]
-        thin = "thin: top-1, training images" if trained and number == 0 else None
+        seen = ", validation" if len(runs) == 1 else ""
+        axes.plot([t for t, _ in top5], [y for _, y in top5], f"o{dash}", color=colour, label=f"{label}top-5{seen}")
         axes.plot(
-            [t for t, _ in trained], [y for _, y in trained], "-", color=colour, alpha=0.5, linewidth=1, label=thin
+            [t for t, _ in top1], [y for _, y in top1], "s:", color=colour, mfc="white", label=f"{label}top-1{seen}"
+        )
+        trained = [(x(row), row.train_top1) for row in run.epochs if row.train_top1 is not None]
+        thin = "thin: top-1, training" if trained and number == 0 else None
+        axes.plot(
+            [t for t, _ in trained], [y for _, y in trained], "-", color=colour, alpha=0.6, linewidth=1.2, label=thin
         )
         crossing = run.crossing()
         crossed = next((row for row in run.epochs if crossing and row.epoch == crossing.epoch), None)

@@ -9,7 +9,7 @@ from dawnrun.record.summary import RunSummary
 Row = tuple[str, ...]
 Parts = list[tuple[str, float]]
 
-STEP_COLUMNS: Row = ("ms a step", "whole", "input wait", *PARTS)
+STEP_COLUMNS: Row = ("phase", "a step, ms", "input wait", *PARTS)
 _STARTUP_PARTS: Mapping[SpanKind, Sequence[tuple[str, str]]] = {
     "initialise": (("imports_s", "imports"), ("process_group_s", "process group"), ("model_s", "model")),
     "data_setup": (("index_s", "index of the images"), ("first_batch_s", "first batch")),
@@ -64,7 +64,7 @@ def _step_cells(phase: PhaseRow) -> Row:
     share = phase.timed_steps / phase.steps
     parts = (phase.parts_s[name] / phase.timed_steps for name in PARTS)
     return (
-        f"phase {phase.phase_index + 1}" + ("" if share > 0.995 else f" ({100 * share:.0f} % timed)"),
+        str(phase.phase_index + 1) + ("" if share > 0.995 else f" ({100 * share:.0f} % timed)"),
         _ms(phase.training_s / phase.steps),
         _ms(phase.input_wait_s / phase.steps),
         *map(_ms, parts),

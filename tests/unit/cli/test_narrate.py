@@ -1,6 +1,5 @@
 """Events as lines of text, and the time that is left."""
 
-
 import pytest
 from record_factory import FakeTime, make_script
 

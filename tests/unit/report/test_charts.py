@@ -44,8 +44,8 @@ def test_accuracy_on_training_images_is_told_apart():
     """A thin line of its own, named once; none where it was not counted."""
     trained = sample(epochs=tuple(replace(row, train_top1=50.0) for row in sample().epochs))
     for _, _, chart in CHARTS[:2]:
-        assert words(draw(chart, [trained, trained])).count("thin: top-1, training images") == 1
-        assert "training images" not in words(draw(chart, [sample()]))
+        assert words(draw(chart, [trained, trained])).count("thin: top-1, training") == 1
+        assert "training" not in words(draw(chart, [sample()]))
 
 
 def test_training_is_cut_into_its_parts_where_they_are_known():
