@@ -1,6 +1,7 @@
 """The training loop: step, progress, validate, checkpoint, stop."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -20,6 +21,7 @@ from dawnrun.train.progress import Progress, Window
 from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
+from dawnrun.train.trace import Trace
 from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest
 
 
@@ -56,17 +58,24 @@ class Training:
     is_deferred: bool = False
     num_evaluators: int = 0
     deferred: Deferred | None = None
+    trace: Trace | None = None
     reached: bool = False
 
 
 def train(run: Training) -> FinishReason:
     """Make the updates that are left. Raises NonFiniteLossError on divergence, DataError on too many bad images."""
-    try:
+    with ExitStack() as at_the_end:
+        at_the_end.callback(_settle, run)
+        if run.trace is not None:
+            at_the_end.callback(run.trace.close)
         return _train(run)
-    finally:
-        if run.saver.is_writing:
-            with run.clock.span("checkpoint"):
-                run.saver.settle()
+
+
+def _settle(run: Training) -> None:
+    """Wait for the checkpoint that is being written."""
+    if run.saver.is_writing:
+        with run.clock.span("checkpoint"):
+            run.saver.settle()
 
 
 def _train(run: Training) -> FinishReason:
@@ -76,7 +85,8 @@ def _train(run: Training) -> FinishReason:
     for plan in run.schedule.steps(first=run.state.step):
         run.journal.phase(plan)
         ends_window = run.progress.due(plan) or _saves_by_steps(run, plan)
-        run.stepper.step(run.state, batches, plan, timed=ends_window)
+        with run.trace.around(plan.step + 1) if run.trace else nullcontext():
+            run.stepper.step(run.state, batches, plan, timed=ends_window)
         run.progress.add(run.stepper.loss, plan)
         if not ends_window:
             continue
