@@ -11,7 +11,7 @@ from dawnrun.report.claim import Claim, column
 
 Row = tuple[str, ...]
 
-PHASE_COLUMNS: Row = ("phase", "epochs", "px", "batch", "per device", "steps", "images/s", "input wait")
+PHASE_COLUMNS: Row = ("phase", "epochs", "px", "batch", "per device", "steps", "images/s", "input wait", "first step")
 EPOCH_COLUMNS: Row = ("epoch", "px", "batch", "lr", "loss", "top-1 %", "top-5 %", "hours", "images/s")
 ATTEMPT_COLUMNS: Row = ("attempt", "started (UTC)", "processes", "steps", "lost", "idle before", "ended")
 
@@ -72,7 +72,12 @@ def _parts(spent: Mapping[Rule, Spent]) -> list[Row]:
 
 TIME_COLUMNS: Row = ("where the time went", "seconds", "share")
 _STARTUP_PARTS: Mapping[SpanKind, Sequence[tuple[str, str]]] = {
-    "initialise": (("imports_s", "imports"), ("process_group_s", "process group"), ("model_s", "model")),
+    "initialise": (
+        ("imports_s", "imports"),
+        ("process_group_s", "process group"),
+        ("model_s", "model"),
+        ("warm_up_s", "warm-up"),
+    ),
     "data_setup": (("index_s", "index of the images"), ("first_batch_s", "first batch")),
 }
 
@@ -123,6 +128,7 @@ def phase_cells(row: PhaseRow) -> Row:
         text.count(row.steps),
         words.number(row.images_per_second, ",.1f"),
         text.seconds(row.input_wait_s),
+        "-" if row.first_step_s is None else text.seconds(row.first_step_s),
     )
 
 

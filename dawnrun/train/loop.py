@@ -24,6 +24,7 @@ from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
 from dawnrun.train.trace import Trace
+from dawnrun.train.warmup import wants_warm_up, warm_up
 
 
 class FinishReason(StrEnum):
@@ -76,6 +77,7 @@ def _settle(run: Training) -> None:
 def _train(run: Training) -> FinishReason:
     if run.reached and run.recipe.target.stop:
         return FinishReason.TARGET_REACHED
+    _warm_up(run)
     batches = _first_batch(run)
     for plan in run.schedule.steps(first=run.state.step):
         run.journal.phase(plan)
@@ -95,6 +97,15 @@ def _train(run: Training) -> FinishReason:
             return FinishReason.PREEMPTED
         run.progress.start(run.state.step)
     return FinishReason.ALL_EPOCHS
+
+
+def _warm_up(run: Training) -> None:
+    """What the first step of each shape would take longer for is done now, as part of the start."""
+    if wants_warm_up(run.recipe.compute.warm_up, run.stepper.loss.device):
+        with run.clock.span("initialise"), run.startup.part("warm_up_s"):
+            model = validated_model(run.state, run.recipe)
+            warm_up(run.state, run.stepper, run.schedule, model, num_classes=run.num_classes)
+            run.clock.synchronize()
 
 
 def _first_batch(run: Training) -> Iterator[Batch]:
