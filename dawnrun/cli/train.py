@@ -47,6 +47,9 @@ DATA_ROOT = click.option(
     metavar="DIR",
     help="Folder of the data sets, instead of the site's.",
 )
+NO_WARM_UP = click.option(
+    "--no-warm-up", is_flag=True, help="Leave out the warm-up: what it saves the first steps falls on them."
+)
 DETACH = click.option("--detach", is_flag=True, help="Submit the job and leave it to the scheduler (Slurm).")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print every file and command; start nothing.")
 
@@ -59,6 +62,7 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Print every file and com
 @DATA_ROOT
 @SHRINK
 @RESCALE
+@NO_WARM_UP
 @PROFILE
 @DETACH
 @DRY_RUN
@@ -70,6 +74,7 @@ def train(
     data_root: Path | None,
     shrink: str | None,
     rescale: bool,
+    no_warm_up: bool,
     profile: Steps | None,
     detach: bool,
     dry_run: bool,
@@ -80,7 +85,7 @@ def train(
     6: finished below it; 5: failed; 75 or 130: stopped, go on with `dawnrun resume`.
     """
     say(f"dawnrun {__version__}")
-    document = read(config, Recipe, overrides)
+    document = read(config, Recipe, (*overrides, *["compute.warm_up=false"] * no_warm_up))
     machine = find_machine(read(site_name, Site).value, data_root=data_root, run_root=run_root)
     document = changed(document, machine.site.world_size, shrink=shrink, rescale=rescale)
     if detach and machine.site.launcher.slurm is None and machine.site.launcher.kubernetes is None:

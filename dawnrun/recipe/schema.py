@@ -135,6 +135,9 @@ class Compute(Part):
     )
     tf32: bool = Field(True, description="allow TensorFloat-32 in fp32 products on GPUs that have it")
     cudnn_benchmark: bool = Field(True, description="let cuDNN time its algorithms once per shape")
+    warm_up: bool | Literal["auto"] = Field(
+        "auto", description="send every shape of batch through the network before the first step; auto: on accelerators"
+    )
 
 
 class Provenance(Part):

@@ -22,7 +22,8 @@ from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
 from dawnrun.train.trace import Trace
-from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest
+from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest, validated_model
+from dawnrun.train.warmup import wants_warm_up, warm_up
 
 
 class FinishReason(StrEnum):
@@ -81,6 +82,7 @@ def _settle(run: Training) -> None:
 def _train(run: Training) -> FinishReason:
     if run.reached and run.recipe.target.stop:
         return FinishReason.TARGET_REACHED
+    _warm_up(run)
     batches = _first_batch(run)
     for plan in run.schedule.steps(first=run.state.step):
         run.journal.phase(plan)
@@ -112,6 +114,15 @@ def _stop_late(run: Training, plan: StepPlan) -> FinishReason:
     run.reached = True
     _save(run, plan, ["last"])
     return FinishReason.TARGET_REACHED
+
+
+def _warm_up(run: Training) -> None:
+    """What the first step of each shape would take longer for is done now, as part of the start."""
+    if wants_warm_up(run.recipe.compute.warm_up, run.stepper.loss.device):
+        with run.clock.span("initialise"), run.startup.part("warm_up_s"):
+            model = validated_model(run.state, run.recipe)
+            warm_up(run.state, run.stepper, run.schedule, model, num_classes=run.num_classes)
+            run.clock.synchronize()
 
 
 def _first_batch(run: Training) -> Iterator[Batch]:
