@@ -1,6 +1,6 @@
 """Makes run directories for tests: events written one by one on a fake clock, through the product's own writer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -148,8 +148,8 @@ class Script:
         """The epoch of the next step, from 0."""
         return next(epoch for epoch in range(len(self.plan)) if self.ends(epoch) > self.step)
 
-    def window(self, num_steps: int, **changes: Any) -> None:
-        """One window of steps; `changes` replace its fields."""
+    def window(self, num_steps: int, *, arrives: Callable[[], None] | None = None, **changes: Any) -> None:
+        """One window of steps; `changes` replace its fields. `arrives`: what is written when its last step is done."""
         epoch = self.epoch
         phase_index = self.plan[epoch]["phase_index"]
         phase = self.recipe["phases"][phase_index]
@@ -192,6 +192,8 @@ class Script:
         }
         if first_of_phase:
             data["first_step_s"] = self.step_s
+        if arrives is not None:
+            arrives()
         self.write("train.progress", **{**data, **changes})
         self.step += num_steps
 

@@ -207,15 +207,18 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not strict JSON")
 
 
-_raw_decode = json.JSONDecoder(parse_constant=_reject_constant).raw_decode
+# What raw_decode calls; itself it costs a long log a tenth more.
+_scan: Callable[[str, int], tuple[Any, int]]
+_scan = json.JSONDecoder(parse_constant=_reject_constant).scan_once  # type: ignore[attr-defined]
 
 
 def parse_event(line: bytes) -> Event | None:
     """The event of a line, or None if it is none."""
     try:
         text = line.decode()
-        fields, end = _raw_decode(text)  # starts at `{`: our own lines have no blanks before it
-        if text[end:].strip(" \t\r\n"):
+        fields, end = _scan(text, 0)  # starts at `{`: our own lines have no blanks before it
+        rest = text[end:]
+        if rest != "\n" and rest.strip(" \t\r\n"):
             return None
         event = Event(
             kind=fields["kind"],
@@ -233,7 +236,7 @@ def parse_event(line: bytes) -> Event | None:
             and isinstance(event.data, dict)
             and math.isfinite(event.t_s)
         )
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+    except (ValueError, KeyError, TypeError, StopIteration, RecursionError, OverflowError):
         return None
     return event if whole else None
 

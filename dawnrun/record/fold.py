@@ -33,6 +33,7 @@ class Fold:
         self._epochs: dict[int, EpochFold] = {}
         self._phases: dict[int, PhaseFold] = {}
         self._frozen: dict[int, Spent] = {}
+        self._arrived: list[EpochFold] = []
 
     def add(self, event: Event) -> None:
         """Take the next event; ReportError if it contradicts those before."""
@@ -111,6 +112,8 @@ class Fold:
         end = attempt.ends[epoch]
         check_window(event, attempt.steps_done, end)
         attempt.steps_done = step
+        if self._arrived:
+            self._place_arrived(step)
         if event.superseded:
             return
         self.steps_done = step
@@ -143,8 +146,17 @@ class Fold:
             return  # weights validated again after a resume: the first result stands
         fold.evaluation, fold.frozen, fold.known = data, frozen, self.timeline.spent()
         fold.validated_by, fold.known_step = attempt.number, attempt.steps_done
+        if data.get("by") == "evaluators":
+            self._arrived.append(fold)
+
+    def _place_arrived(self, step: int) -> None:
+        """Evaluators' results are taken, and written, at the end of a window just before the window itself."""
+        for fold in self._arrived:
+            fold.known_step = step
+        self._arrived.clear()
 
     def _close_attempt(self) -> None:
+        self._arrived.clear()
         if not self.attempts:
             return
         attempt = self.attempts[-1]
