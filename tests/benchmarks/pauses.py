@@ -4,10 +4,14 @@
    without, in steps. Blocks in turns, the save waited for inside its block; medians.
 2. A change of phase: from the end of the last step of a phase to the end of the first step of the next, less one step
    of the next phase, in such steps. Sizes in turns, so that each has been seen; medians; first sightings apart.
+3. A validation that the training does not stop for: the time of a block of steps with a snapshot taken at its beginning
+   over that of a block without, in steps; first with nobody who validates it (only what the training does itself), then
+   with a real evaluator at work, which shares the cores. Blocks in turns, the result waited for outside; medians.
 """
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,9 +23,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from worker_runs import make_run, tiny_data
+from worker_runs import make_run, tiny_data, worker_command, worker_environment
 
 from dawnrun.recipe.schedule import StepPlan
+from dawnrun.record.rundir import RunDir
 from dawnrun.train.build import build
 from dawnrun.train.entry import enter
 from dawnrun.train.input import Batch
@@ -29,6 +34,7 @@ from dawnrun.train.loop import Training, train
 from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import TrainState
+from dawnrun.train.validation import freeze, snapshot_facts
 
 THREADS = len(os.sched_getaffinity(0))
 SIZES, BATCH_SIZE = (32, 48, 64), 16
@@ -36,9 +42,11 @@ STEPS, TURNS = 12, 9
 EXTRA = {"target_reached": False, "validation": None}
 
 
-def training(root: Path, epochs: int, sizes: tuple[int, ...], steps: int) -> Training:
+def training(
+    root: Path, epochs: int, sizes: tuple[int, ...], steps: int, *, when: str = "during", evaluators: int = 0
+) -> Training:
     """The demo's network and batches, in phases of so many epochs of so many steps."""
-    data = tiny_data(root, train_per_class=-(-steps * BATCH_SIZE // 30))
+    data = tiny_data(root, train_per_class=-(-steps * BATCH_SIZE // 30), val_per_class=10)
     phases = ", ".join(
         f"{{epochs: {epochs}, image_size: {size}, global_batch_size: {BATCH_SIZE}, per_device_batch_size: {BATCH_SIZE},"
         " min_area_fraction: 0.8}"
@@ -51,8 +59,9 @@ def training(root: Path, epochs: int, sizes: tuple[int, ...], steps: int) -> Tra
         f"checkpoint.every_epochs={last}",
         "input.last_batch=drop",
         "log_every_steps=1000",
+        f"validation.when={when}",
     )
-    run = make_run(data, overrides, threads=THREADS)
+    run = make_run(data, overrides, threads=THREADS, evaluators=evaluators)
     return build(enter(run, run.new_attempt(), began=time.perf_counter(), startup=Startup(0.0)))
 
 
@@ -142,9 +151,53 @@ def phase_changes(root: Path) -> None:
     print("  to a size seen for the first time:", " ".join(f"{value:.2f}" for value in first))
 
 
+def validations(root: Path) -> None:
+    """Print what a snapshot costs, with an evaluator and without."""
+    for evaluators, who in ((0, "nobody validating"), (1, "an evaluator at work on the same cores")):
+        folder = root / str(evaluators)
+        folder.mkdir()
+        when = "during" if evaluators else "after"
+        run = training(folder, (TURNS + 1) * 2, (64,), STEPS, when=when, evaluators=evaluators)
+        words = [*worker_command(RunDir(run.store.folder.parent), 1), "--evaluator", "0"]
+        process = subprocess.Popen(words, env=worker_environment()) if evaluators else None
+        try:
+            plain, with_ = validation_blocks(run)
+        finally:
+            if process:
+                process.kill()
+                process.wait()
+        run.batches.close()
+        run.journal.close()
+        step_s = statistics.median(plain) / STEPS
+        lost = [(long - short) / step_s for long, short in zip(with_, plain, strict=True)]
+        limit = "" if evaluators else " (under 1)"
+        print(f"lost by a validation elsewhere, {who}: {statistics.median(lost):.2f} steps{limit}")
+        print("  turns:", " ".join(f"{value:.2f}" for value in lost))
+
+
+def validation_blocks(run: Training) -> tuple[list[float], list[float]]:
+    """Seconds of blocks without and with a snapshot, in turns; the first turn is left out."""
+    assert run.deferred is not None
+    plans, batches = run.schedule.steps(), run.batches.train(run.schedule.steps())
+    found: tuple[list[float], list[float]] = ([], [])
+    for block in range(2 * (TURNS + 1)):
+        began = time.perf_counter()
+        if block % 2:
+            freeze(run.state, run.peers)
+            run.deferred.submit(step=run.state.step, epoch=0, extra=snapshot_facts(run))
+        for _ in range(STEPS):
+            run.stepper.step(run.state, batches, next(plans))
+        if block > 1:
+            found[block % 2].append(time.perf_counter() - began)
+        while run.deferred.waits():
+            run.deferred.arrived()
+            time.sleep(0.05)
+    return found
+
+
 def main() -> None:
-    """Both, each in a folder of its own."""
-    for part in (checkpoints, phase_changes):
+    """All, each in a folder of its own."""
+    for part in (checkpoints, phase_changes, validations):
         with tempfile.TemporaryDirectory() as folder:
             part(Path(folder))
 
