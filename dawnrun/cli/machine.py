@@ -1,16 +1,16 @@
 """What a command runs on and with: the site made definite, everything checked before the start, the choices told."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dawnrun.cli.attempt import say
+from dawnrun.cli.split import node_counts_told
 from dawnrun.dataset.decoders import choose_decoder
-from dawnrun.errors import LaunchError, RecipeError, UsageError
+from dawnrun.errors import LaunchError, UsageError
 from dawnrun.launch.checks import check_data, check_images, check_import, check_output, check_staged, data_folders
 from dawnrun.launch.devices import Found, available_cores, find_device, remote_site, resolve_site
 from dawnrun.launch.facts import free_bytes
 from dawnrun.launch.preflight import judge_shared_memory
-from dawnrun.recipe.check import process_counts
 from dawnrun.recipe.reader import Document
 from dawnrun.recipe.schedule import Schedule
 from dawnrun.recipe.schema import Recipe, Site
@@ -49,10 +49,8 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     recipe = document.value
     # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
     most = max(phase.global_batch_size for phase in recipe.phases)
-    try:
+    with node_counts_told(recipe, site):
         Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
-    except RecipeError as error:
-        raise with_node_counts(error, recipe, site) from None
     check_import(document)
     choose_decoder(recipe.input.decoder)
     if site.launcher.kubernetes is None:
@@ -66,21 +64,6 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
         if counted is not None:
             return Schedule.compile(recipe, counted, site.world_size, document=document)
     return None
-
-
-def with_node_counts(error: RecipeError, recipe: Recipe, site: Site) -> RecipeError:
-    """The same; where batches cannot be split over a site of several machines, with the numbers of nodes that would do."""
-    processes = site.world_size // site.nodes
-    counts = [count // processes for count in process_counts(recipe) if count % processes == 0]
-    if site.launcher.local is not None or site.nodes in counts:
-        return error
-    told = ", ".join(map(str, counts)) or "no number of nodes"
-    hint = f"with {plural(processes, 'process', 'processes')} on each node every phase can be split over: {told}"
-    problems = [
-        replace(problem, hints=(*problem.hints, hint)) if problem.key.endswith("global_batch_size") else problem
-        for problem in error.problems
-    ]
-    return RecipeError(problems, subject=error.subject)
 
 
 def print_choices(recipe: Recipe, machine: Machine, source: str) -> None:
