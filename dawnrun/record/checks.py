@@ -10,9 +10,8 @@ from dawnrun.record.rows import PARTS
 
 PHASE_FIELDS = ("image_size", "global_batch_size", "per_device_batch_size", "accumulate_steps")
 _PART_FIELDS = tuple(f"{name}_s" for name in PARTS)
-_part_values = itemgetter(*_PART_FIELDS)
 _WINDOW_FIELDS = ("images", "window_s", "input_wait_s", "skipped_steps", "lr", "momentum", "image_size")
-_window_values = itemgetter(*_WINDOW_FIELDS)
+_values, _values_of_timed = itemgetter(*_WINDOW_FIELDS), itemgetter(*_WINDOW_FIELDS, *_PART_FIELDS)
 
 
 def refuse(event: Event, reason: str) -> ReportError:
@@ -39,11 +38,10 @@ def check_window(event: Event, steps_done: int, end_step: int) -> None:
         raise refuse(event, f"its first step follows {data['first_step']}, but {steps_done} were recorded before")
     if not data["first_step"] < data["step"] <= end_step:
         raise refuse(event, f"its steps do not lie in its epoch, which ends at step {end_step}")
-    if min(_window_values(data)) < 0:  # this way, as a long run has a million windows
-        check_not_negative(event, _WINDOW_FIELDS)
-    forward_s = data.get("forward_s")
-    if forward_s is not None and min(_part_values(data)) < 0:
-        check_not_negative(event, _PART_FIELDS)
+    # A long run has a million windows, so all fields are looked at in one go.
+    timed = data.get("forward_s") is not None
+    if min(_values_of_timed(data) if timed else _values(data)) < 0:
+        check_not_negative(event, (*_WINDOW_FIELDS, *_PART_FIELDS) if timed else _WINDOW_FIELDS)
     correct = data.get("top1_correct")
     if correct is not None and not 0 <= correct <= data["images"]:
         raise refuse(event, f"{correct} right in top-1 of {data['images']} training images is impossible")

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -212,6 +212,9 @@ _scan: Callable[[str, int], tuple[Any, int]]
 _scan = json.JSONDecoder(parse_constant=_reject_constant).scan_once  # type: ignore[attr-defined]
 
 
+_values_of = itemgetter(*Event._fields[:-1])
+
+
 def parse_event(line: bytes) -> Event | None:
     """The event of a line, or None if it is none."""
     try:
@@ -220,14 +223,7 @@ def parse_event(line: bytes) -> Event | None:
         rest = text[end:]
         if rest != "\n" and rest.strip(" \t\r\n"):
             return None
-        event = Event(
-            kind=fields["kind"],
-            t_s=fields["t_s"],
-            utc=fields["utc"],
-            attempt=fields["attempt"],
-            writer=fields["writer"],
-            data=fields["data"],
-        )
+        event = Event(*_values_of(fields))
         whole = (
             isinstance(event.kind, str)
             and isinstance(event.utc, str)

@@ -47,7 +47,8 @@ class Fold:
         if not self.attempts or self.attempts[-1].number != event.attempt:
             self._close_attempt()
             self.attempts.append(AttemptFold(number=event.attempt, first_utc=event.utc))
-        self.newest_utc = max(self.newest_utc, event.utc)
+        if event.utc > self.newest_utc:
+            self.newest_utc = event.utc
         attempt = self.attempts[-1]
         if event.writer == "launcher" and event.kind == "launch.ended":
             attempt.launch_ended = event.data
