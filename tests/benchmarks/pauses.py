@@ -131,8 +131,8 @@ def phase_changes(root: Path) -> None:
     ends: list[tuple[int, int, float]] = []
     step = run.stepper.step
 
-    def timed(state: TrainState, batches: Iterator[Batch], plan: StepPlan) -> None:
-        step(state, batches, plan)
+    def timed(state: TrainState, batches: Iterator[Batch], plan: StepPlan, **options: bool) -> None:
+        step(state, batches, plan, **options)
         ends.append((plan.phase_index, plan.image_size, time.perf_counter()))
 
     run.stepper.step = timed  # type: ignore[method-assign]
