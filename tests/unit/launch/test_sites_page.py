@@ -15,14 +15,15 @@ PAGE = (Path(__file__).parents[3] / "docs" / "sites.md").read_text(encoding="utf
 def test_examples():
     """Every site of the page can be planned."""
     sites = [read_text(text, Site, source="sites.md").value for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
-    assert [site.name for site in sites] == ["two-hosts", "cluster", "pods"]
+    assert [site.name for site in sites] == ["two-that-train", "two-hosts", "cluster", "pods"]
     run = Path("/shared/runs/r")
     jobs = [Job(folder=run / "attempts/1", logs=run / "logs/1", site=site, command=("x", "1")) for site in sites]
-    ssh, slurm = (open_launcher(job.site, data={}).plan(job) for job in jobs[:2])
+    beside, ssh, slurm = (open_launcher(job.site, data={}).plan(job) for job in jobs[:3])
+    assert len(beside.commands) == 3 and "node3" in beside.commands[2]
     assert [command[0] for command in ssh.commands] == ["ssh", "ssh"]
     assert "ServerAliveInterval=5" in ssh.commands[0] and "BatchMode=yes" in ssh.commands[0]
     assert slurm.commands[0][:2] == ("sbatch", "--parsable")
-    assert "registry.example.org/dawnrun:0.1" in manifest(jobs[2], {})
+    assert "registry.example.org/dawnrun:0.1" in manifest(jobs[3], {})
 
 
 def test_every_launcher_has_a_section():
