@@ -25,7 +25,7 @@ def test_a_package_that_is_not_there_is_told_at_its_line(cli: Cli) -> None:
         file.write("model: {import: 'no_such_package.inside:build'}\n")
     done = cli.train()
     assert done.returncode == 2
-    assert "tiny.yaml:14:17: model.import: there is no package or module no_such_package" in done.stderr
+    assert "tiny.yaml:13:17: model.import: there is no package or module no_such_package" in done.stderr
     assert not (cli.folder / "runs").exists()
 
 
