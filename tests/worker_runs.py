@@ -18,11 +18,10 @@ from dawnrun.record.rundir import RunDir
 
 TINY = """
 name: tiny
-input:
-  datasets: {full: tiny}
-  decoder: vision
-  mean: [118, 118, 118]
-  std: [58, 58, 58]
+input: {
+  datasets: {full: tiny}, decoder: vision,
+  mean: [118, 118, 118],
+  std: [58, 58, 58]}
 phases:
   - {epochs: 2, image_size: 32, global_batch_size: 16, per_device_batch_size: 4, min_area_fraction: 0.3}
 lr: 0.01

@@ -52,4 +52,4 @@ def test_the_demo_reaches_its_target_with_either(cli: Cli) -> None:
         last = trainer_events(cli.newest(), 1, "eval.finished")[-1]["data"]
         top5[decoder] = 100 * last["top5_correct"] / last["num_images"]
     print(top5)
-    assert abs(top5["vision"] - top5["dali"]) <= 3
+    assert abs(top5["vision"] - top5["dali"]) <= 3  # observed: 100 and 100
