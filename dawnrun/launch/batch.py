@@ -22,7 +22,6 @@ from dawnrun.record.rundir import RunDir
 
 FIRST_PORT, NUM_PORTS = 20_000, 12_000
 """Below the range that the kernel takes ports for outgoing connections from."""
-NUM_TRIES = 100
 CARRIED = ("resolved.yaml", "site.yaml", "changes.json")
 
 
@@ -60,14 +59,14 @@ def meet(order: Order, environment: Mapping[str, str], restarts: int = 0) -> Ord
     return replace(order, rendezvous=rendezvous, address=address, port=port)
 
 
-def free_port(wanted: int) -> int:
+def free_port(wanted: int, num_tries: int = 100) -> int:
     """The first port from `wanted` on that nothing on this machine listens on. Raises LaunchError."""
-    for port in range(wanted, wanted + NUM_TRIES):
+    for port in range(wanted, wanted + num_tries):
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("", port))
             return port
-    raise LaunchError(f"ports {wanted} to {wanted + NUM_TRIES - 1} of this node are all taken")
+    raise LaunchError(f"ports {wanted} to {wanted + num_tries - 1} of this node are all taken")
 
 
 def node_address(name: str) -> str:
