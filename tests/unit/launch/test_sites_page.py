@@ -14,8 +14,10 @@ PAGE = (Path(__file__).parents[3] / "docs" / "sites.md").read_text(encoding="utf
 
 def test_examples():
     """Every site of the page can be planned."""
-    sites = [read_text(text, Site, source="sites.md").value for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
-    assert [site.name for site in sites] == ["two-hosts", "cluster", "pods"]
+    whole = [text for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if text.startswith("name: ")]
+    local, *sites = [read_text(text, Site, source="sites.md").value for text in whole]
+    assert [local.name, *(site.name for site in sites)] == ["this-machine", "two-hosts", "cluster", "pods"]
+    assert local.world_size == 2
     run = Path("/shared/runs/r")
     jobs = [Job(folder=run / "attempts/1", logs=run / "logs/1", site=site, command=("x", "1")) for site in sites]
     ssh, slurm = (open_launcher(job.site, data={}).plan(job) for job in jobs[:2])
@@ -26,5 +28,5 @@ def test_examples():
 
 
 def test_every_launcher_has_a_section():
-    for section in ("ssh", "Slurm", "Kubernetes", "doctor", "Failures, measured"):
+    for section in ("local", "ssh", "Slurm", "Kubernetes", "doctor", "Failures, measured"):
         assert f"\n## {section}\n" in PAGE
