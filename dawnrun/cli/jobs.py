@@ -54,11 +54,16 @@ def list_jobs(run_root: Path) -> ExitCode:
 @jobs.command("logs")
 @RUN
 @click.option("--rank", type=click.IntRange(min=0), default=0, metavar="N", help="Which process.")
+@click.option("--node", type=click.IntRange(min=0), metavar="N", help="What a node's agent prints, instead of a rank.")
 @click.option("--follow", is_flag=True, help="Go on until the run has ended.")
-def show_logs(run_path: Path, rank: int, follow: bool) -> ExitCode:
+def show_logs(run_path: Path, rank: int, node: int | None, follow: bool) -> ExitCode:
     """What one process of the newest attempt prints."""
     run = RunDir.open(run_path.absolute())
-    log = run.logs / str(max(run.attempts(), default=0)) / f"rank-{rank:03d}.log"
+    log = (
+        run.logs
+        / str(max(run.attempts(), default=0))
+        / (f"rank-{rank:03d}.log" if node is None else f"node-{node}.log")
+    )
     if not log.exists() and not follow:
         raise UsageError(f"{log}: nothing printed yet; --follow waits for it")
     offset = 0

@@ -6,6 +6,7 @@ A requeued job starts from the same script, so the number of the attempt, the re
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,9 @@ def begin(run: RunDir, first: int, environment: Mapping[str, str]) -> int:
     order = Order.read(json.loads((run.attempt_dir(first) / "order.json").read_text(encoding="utf-8")))
     order = replace(order, folder=str(folder), logs=str(logs), command=(*order.command[:-1], str(attempt)))
     aside = folder / ".order.json"
-    aside.write_text(meet(order, environment, restarts).text() + "\n", encoding="utf-8")
+    met = meet(order, environment, restarts)
+    met = replace(met, port=free_port(met.port))  # a batch script runs on the first node
+    aside.write_text(met.text() + "\n", encoding="utf-8")
     aside.replace(folder / "order.json")
     return attempt
 
@@ -54,6 +57,16 @@ def meet(order: Order, environment: Mapping[str, str], restarts: int = 0) -> Ord
     folder = Path(order.folder)
     rendezvous = f"{folder.parent.parent.name}-{folder.name}-{job}-{restarts}"
     return replace(order, rendezvous=rendezvous, address=address, port=port)
+
+
+def free_port(wanted: int, num_tries: int = 100) -> int:
+    """The first port from `wanted` on that nothing on this machine listens on. Raises LaunchError."""
+    for port in range(wanted, wanted + num_tries):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("", port))
+            return port
+    raise LaunchError(f"ports {wanted} to {wanted + num_tries - 1} of this node are all taken")
 
 
 def node_address(name: str) -> str:

@@ -133,10 +133,9 @@ class Guard:
         self._record, self._grace_s, self._lease = record, grace_s, lease
         self._heard, self._looked, self._line = time.monotonic(), 0.0, b""
         self._signals: list[int] = []
-        self._lease_open = lease.stdin
+        self._lease_open, self._had_workers = lease.stdin, False
         self._reason: str | None = None
         self._deadline: float | None = None
-        self._had_workers = False
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         _, hard = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # printing stacks must not leave core files
@@ -175,8 +174,7 @@ class Guard:
             if self._deadline is not None and time.monotonic() > self._deadline:
                 break
             if self._had_workers and not self._workers():
-                self._had_workers = False
-                self._deadline = min(self._deadline or math.inf, time.monotonic() + AGENT_S)
+                self._had_workers, self._deadline = False, min(self._deadline or math.inf, time.monotonic() + AGENT_S)
         kill_all(self._job.poll)
         code = self._job.returncode
         with suppress(OSError):  # a full disk must not change how the job ended
@@ -243,8 +241,7 @@ class Guard:
 
     def _signal_workers(self, number: int) -> None:
         """To the ranks themselves, not to torchrun, which would pass it on late; to the command if it is the rank."""
-        workers = self._workers()
-        self._had_workers = bool(workers)
+        self._had_workers = bool(workers := self._workers())
         for pid in workers or [self._job.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)

@@ -53,7 +53,7 @@ def objects(job: Job, files: Mapping[str, str]) -> list[dict[str, Any]]:
         "completions": job.site.machines,
         "parallelism": job.site.machines,
         "completionMode": "Indexed",
-        # A pod alone cannot go on; `dawnrun resume` starts them all again.
+        # A pod alone cannot go on, so none is started again, evicted ones neither (no podFailurePolicy): all must be.
         "backoffLimit": 0,
         "template": {"spec": _pod(job, kubernetes, name)},
     }
@@ -116,6 +116,11 @@ def plan_of(job: Job, files: Mapping[str, str], path: str) -> LaunchPlan:
         f"follow with: kubectl -n {namespace} logs -f job/{name}",
         f"stop with: kubectl -n {namespace} delete job/{name}",
         "all pods must be scheduled together: without a gang scheduler those that start wait 120 s for the others",
+        *(
+            ("max_restarts is not used here: a Job starts single pods again, never all of them",)
+            if job.site.max_restarts
+            else ()
+        ),
     )
     return LaunchPlan(commands=(("kubectl", "apply", "-f", path),), files={path: manifest(job, files)}, notes=notes)
 

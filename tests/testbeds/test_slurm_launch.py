@@ -10,6 +10,7 @@ import pytest
 from cli_runs import wait_for
 
 from dawnrun.launch.outcome import newest_checkpoint, read_node
+from dawnrun.record.rundir import RunDir
 from dawnrun.record.summary import summarize
 
 
@@ -173,3 +174,41 @@ def test_a_lost_node_is_requeued(place, slurm):
         place.hosts.boot()
         slurm.start_node(2)
         wait_for(lambda: slurm.usable(), timeout_s=60, what="node2")
+
+
+@pytest.mark.slow
+def test_the_printed_script_run_by_hand(place, slurm):
+    """--dry-run: what is printed gives the same job; nothing is submitted by it."""
+    code, text = place.run("train", "--config", "toy.yaml", "--site", place.slurm_site(fake="finish"), "--dry-run")
+    assert code == 0, text
+    assert not any((place.folder / "runs").iterdir()) and not slurm.ask("squeue", "-h").strip()
+    run, done = place.run_by_hand(text)
+    assert done.returncode == 0, done.stderr
+    job = done.stdout.strip().splitlines()[-1]
+    wait_for(lambda: slurm.state(job) == "COMPLETED", what=f"the end of job {job}")
+    assert f"JobName={run.name}" in slurm.ask("scontrol", "show", "job", job)
+    assert summarize(RunDir(run)).status == "finished"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_time_limit(place, slurm):
+    """C30: warned before its end, the job saves and goes back into the queue."""
+    process = train(place, "endless", slurm={"time_limit": "0:01:00", "warning_s": 30})
+    running(place)
+    job = job_of(place)
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == 75, text
+    assert f"job {job} is back in the queue" in text, f"{slurm.state(job)}: {text[-600:]}"
+    assert newest_checkpoint(place.run_dir.checkpoints) is not None
+    assert json.loads((place.run_dir.attempt_dir(1) / "outcome.json").read_text())["reason"] == "preempted"
+
+
+@pytest.mark.slow
+def test_a_hang_under_slurm(place, slurm):
+    """The order to print stacks goes through the file; each rank's position is printed."""
+    process = train(place, "hang:1", hang_timeout_s=3)
+    text, _ = process.communicate(timeout=100)
+    assert process.returncode == 5, text
+    assert "in wait_for_a_gradient_that_never_comes" in text.partition("rank 1, ")[2]
+    assert place.processes() == {}

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -160,22 +159,7 @@ def test_the_printed_commands_run_by_hand(place):
     code, text = place.run("train", "--config", "toy.yaml", "--site", site, "--dry-run")
     assert code == 0, text
     assert not any((place.folder / "runs").iterdir())
-    run = place.folder / "runs" / "by-hand"
-    for folder in ("attempts/1", "logs/1", "events", "checkpoints"):
-        (run / folder).mkdir(parents=True)
-    script = ""
-    for line in text.splitlines():
-        if line.startswith("# file ") and line.endswith(":"):
-            script += f"cat > '{line[7:-1]}' <<'END OF FILE'\n"
-        elif line.startswith("# end of "):
-            script += "END OF FILE\n"
-        else:
-            script += f"{line}\n"
-    printed = next(line for line in text.splitlines() if line.startswith("# file "))[7:].rpartition("/")[0]
-    script = script[script.index("cat > ") :].replace(printed, str(run))
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=place.folder, capture_output=True, text=True, timeout=60, check=False
-    )
+    run, done = place.run_by_hand(text)
     assert done.returncode == 0, done.stderr
     assert summarize(RunDir(run)).status == "finished", done.stdout + done.stderr
 

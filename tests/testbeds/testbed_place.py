@@ -110,6 +110,32 @@ class Place:
         text, _ = process.communicate(timeout=timeout_s)
         return process.returncode, text
 
+    def run_by_hand(self, printed: str) -> "tuple[Path, subprocess.CompletedProcess[str]]":
+        """What `--dry-run` printed, typed into a shell for a run directory of one's own; that, and how it went."""
+        run = self.folder / "runs" / "by-hand"
+        for folder in ("attempts/1", "logs/1", "events", "checkpoints"):
+            (run / folder).mkdir(parents=True)
+        script = ""
+        for line in printed.splitlines():
+            if line.startswith("# file ") and line.endswith(":"):
+                script += f"cat > '{line[7:-1]}' <<'END OF FILE'\n"
+            elif line.startswith("# end of "):
+                script += "END OF FILE\n"
+            else:
+                script += f"{line}\n"
+        there = next(line for line in printed.splitlines() if line.startswith("# file "))[7:].rpartition("/")[0]
+        script = script[script.index("cat > ") :].replace(there, str(run)).replace(Path(there).name, run.name)
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return run, done
+
     @property
     def run_dir(self) -> RunDir:
         (path,) = (path for path in (self.folder / "runs").iterdir() if not path.name.startswith("."))

@@ -1,6 +1,7 @@
 """The batch script and what is asked of Slurm; a fake squeue answers."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from dawnrun.errors import LaunchError
 from dawnrun.launch import queue
 from dawnrun.launch.base import Job, JobStatus
-from dawnrun.launch.batch import begin, meet
-from dawnrun.launch.node import Order
+from dawnrun.launch.batch import begin, free_port, meet
+from dawnrun.launch.order import Order
 from dawnrun.launch.queue import held_by, job_status
 from dawnrun.launch.slurm import SlurmLauncher, order_of, script
 from dawnrun.recipe.reader import read_text
@@ -182,3 +183,11 @@ def test_a_job_that_slurm_still_ends_is_waited_for(tmp_path, monkeypatch, states
     monkeypatch.setattr(queue, "job_status", lambda number, folder: job_status(number, folder, squeue))
     monkeypatch.setattr(queue.time, "sleep", lambda _: None)
     assert queue.requeued(tmp_path, gone_s=0.05) == expected
+
+
+def test_a_taken_port():
+    """The next one that is free; a store on a port that another job has would take part in that job in silence."""
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert free_port(port) > port
+    assert free_port(port) == port
