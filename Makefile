@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 TORCH ?= torch==2.14.1 torchvision==0.29.1
+DALI ?= dali-cuda12
 RUN ?= $(shell ls -td runs/*/ 2>/dev/null | head -n 1)
 
 PIP = $(VENV)/bin/python -m pip install --quiet $(PIP_ARGS)
@@ -15,7 +16,7 @@ DAWNRUN = $(VENV)/bin/dawnrun
 PYTEST = $(VENV)/bin/python -m pytest
 export DAWNRUN PYTHON
 
-.PHONY: help install demo demo-full demo-seeds train-smoke train-real report test test-slow unit parity e2e testbeds \
+.PHONY: help install dali demo demo-full demo-seeds train-smoke train-real report test test-slow unit parity e2e testbeds \
         check bench docs golden records clean distclean
 
 help: ## this list
@@ -38,7 +39,13 @@ $(VENV)/.check: $(VENV)/.installed
 	$(PIP) -e ".[check]"
 	@touch $@
 
+$(VENV)/.dali: $(VENV)/.installed
+	$(PIP) -e ".[$(DALI)]"
+	@touch $@
+
 install: $(VENV)/.installed ## the package into .venv
+
+dali: $(VENV)/.dali ## NVIDIA DALI into .venv (800 MB; decodes on CPUs too); without it its tests are skipped
 
 # -- runs ----------------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,8 @@ def fail(error: BaseException, exit_code: int, step: int) -> None:
 
 def do_harm(step: int) -> None:
     """What FAKE asks of this rank, once a few steps are done."""
+    if step >= 10 and HARM == "hang" and RANK == 0 and HARMED != "0":
+        wait_for_the_other_ranks()
     if step < 10 or str(RANK) != HARMED:
         return
     if HARM == "raise":
@@ -73,6 +75,10 @@ def do_harm(step: int) -> None:
     if HARM == "hang":
         while True:
             wait_for_a_gradient_that_never_comes()
+
+
+def wait_for_the_other_ranks() -> None:
+    time.sleep(1000)
 
 
 def wait_for_a_gradient_that_never_comes() -> None:

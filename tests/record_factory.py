@@ -239,24 +239,29 @@ class Script:
         self.write("eval.finished", **{**data, **changes})
 
     def save(self, why: Sequence[str] = ("epoch",)) -> None:
-        """Save a checkpoint."""
-        path = self.run.checkpoints / f"step-{self.step:08d}"
+        """Save a checkpoint while training waits."""
         self.write("span", span="checkpoint")
         self.time.pass_s(self.save_s)
+        self.saved(self.step, save_s=self.save_s, blocked_s=self.save_s, why=why)
+        self.write("span", span="training")
+
+    def saved(self, step: int, *, save_s: float, blocked_s: float, why: Sequence[str] = ("epoch",)) -> None:
+        """The checkpoint of a step is complete."""
+        path = self.run.checkpoints / f"step-{step:08d}"
         path.mkdir(exist_ok=True)
         (path / "state.pt").write_bytes(b"weights")
-        epoch = max((epoch for epoch in range(len(self.plan)) if self.ends(epoch) <= self.step), default=0)
+        epoch = max((epoch for epoch in range(len(self.plan)) if self.ends(epoch) <= step), default=0)
         self.write(
             "checkpoint.saved",
-            step=self.step,
+            step=step,
             epoch=epoch,
             path=path.relative_to(self.run.path).as_posix(),
             bytes=7,
-            save_s=self.save_s,
+            save_s=save_s,
+            blocked_s=blocked_s,
             sha256="7" * 64,
             why=list(why),
         )
-        self.write("span", span="training")
 
     def finish(self, reason: str) -> None:
         """The trainer ends in order."""

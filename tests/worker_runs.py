@@ -20,6 +20,7 @@ TINY = """
 name: tiny
 input:
   datasets: {full: tiny}
+  decoder: vision
   mean: [118, 118, 118]
   std: [58, 58, 58]
 phases:
@@ -38,7 +39,13 @@ def tiny_data(root: Path, *, train_per_class: int = 2, val_per_class: int = 1) -
 
 
 def make_run(
-    root: Path, overrides: Sequence[str] = (), *, text: str = TINY, processes: int = 1, threads: int = 1
+    root: Path,
+    overrides: Sequence[str] = (),
+    *,
+    text: str = TINY,
+    processes: int = 1,
+    threads: int = 1,
+    evaluators: int = 0,
 ) -> RunDir:
     """A run directory under `root`/runs for the data under `root`."""
     recipe = read_text(text, Recipe, list(overrides), source="tiny.yaml").value
@@ -46,6 +53,7 @@ def make_run(
         processes_per_node=processes,
         device="cpu",
         threads_per_process=threads,
+        evaluators=evaluators,
         data_root=root,
         run_root=root / "runs",
     )

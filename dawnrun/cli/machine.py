@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dawnrun.cli.attempt import say
+from dawnrun.cli.split import node_counts_told
 from dawnrun.dataset.decoders import choose_decoder
 from dawnrun.errors import LaunchError, UsageError
 from dawnrun.launch.checks import (
@@ -57,7 +58,8 @@ def check(document: Document[Recipe], site: Site) -> Schedule | None:
     recipe = document.value
     # Whether batches can be split does not hang on the number of images; it is checked again once that is known.
     most = max(phase.global_batch_size for phase in recipe.phases)
-    Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
+    with node_counts_told(recipe, site):
+        Schedule.compile(recipe, recipe.input.num_train_images or most, site.world_size, document=document)
     check_import(document)
     check_execution(document, site)
     choose_decoder(recipe.input.decoder, device=site.device)

@@ -14,6 +14,7 @@ from dawnrun import __version__
 from dawnrun.cli.attempt import job_of, result_text, run_attempt, say
 from dawnrun.cli.machine import check, find_machine, print_choices
 from dawnrun.cli.pods import train_on_kubernetes
+from dawnrun.cli.profile import PROFILE, Steps, check_profile
 from dawnrun.cli.variants import RESCALE, SHRINK, changed
 from dawnrun.cli.watch import POLL_S
 from dawnrun.errors import ExitCode, LaunchError, NonFiniteLossError, TrainError, UsageError
@@ -46,6 +47,9 @@ DATA_ROOT = click.option(
     metavar="DIR",
     help="Folder of the data sets, instead of the site's.",
 )
+NO_WARM_UP = click.option(
+    "--no-warm-up", is_flag=True, help="Leave out the warm-up: what it saves the first steps falls on them."
+)
 DETACH = click.option("--detach", is_flag=True, help="Submit the job and leave it to the scheduler (Slurm).")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print every file and command; start nothing.")
 
@@ -58,6 +62,8 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Print every file and com
 @DATA_ROOT
 @SHRINK
 @RESCALE
+@NO_WARM_UP
+@PROFILE
 @DETACH
 @DRY_RUN
 def train(
@@ -68,6 +74,8 @@ def train(
     data_root: Path | None,
     shrink: str | None,
     rescale: bool,
+    no_warm_up: bool,
+    profile: Steps | None,
     detach: bool,
     dry_run: bool,
 ) -> ExitCode:
@@ -77,14 +85,17 @@ def train(
     6: finished below it; 5: failed; 75 or 130: stopped, go on with `dawnrun resume`.
     """
     say(f"dawnrun {__version__}")
-    document = read(config, Recipe, overrides)
+    document = read(config, Recipe, (*overrides, *["compute.warm_up=false"] * no_warm_up))
     machine = find_machine(read(site_name, Site).value, data_root=data_root, run_root=run_root)
     document = changed(document, machine.site.world_size, shrink=shrink, rescale=rescale)
     if detach and machine.site.launcher.slurm is None and machine.site.launcher.kubernetes is None:
         raise UsageError("--detach: runs of the local and ssh launchers end with their command; use nohup or tmux")
-    check(document, machine.site)
+    schedule = check(document, machine.site)
+    check_profile(profile, schedule.total_steps if schedule else None)
     print_choices(document.value, machine, document.source)
     if machine.site.launcher.kubernetes is not None:
+        if profile is not None:
+            raise UsageError("--profile is not offered on Kubernetes yet")
         return train_on_kubernetes(document, machine.site, dry_run=dry_run)
     if dry_run:
         _print_dry_run(document.value, machine.site)
@@ -98,7 +109,7 @@ def train(
     )
     say(f"run         {escaped(run.path)}")
     try:
-        return _start(run, document, machine.site, detach=detach)
+        return _start(run, document, machine.site, profile=profile, detach=detach)
     except (LaunchError, UsageError):
         _discard(run)
         raise
@@ -117,22 +128,29 @@ def _start(
     site: Site,
     changes: dict[str, tuple[Any, Any]] | None = None,
     *,
+    profile: Steps | None = None,
     detach: bool = False,
 ) -> ExitCode:
     """A new attempt; after a failure further ones, as many as the site allows."""
     for left in range(site.max_restarts, 0, -1):
         try:
-            return _attempt(run, document, site, changes, detach=detach)
+            return _attempt(run, document, site, changes, profile=profile, detach=detach)
         except NonFiniteLossError:
             raise  # it would come again
         except TrainError as error:
             say(str(error))
             say(f"starting again; restarts left after this one: {left - 1}")
-    return _attempt(run, document, site, changes, detach=detach)
+    return _attempt(run, document, site, changes, profile=profile, detach=detach)
 
 
 def _attempt(
-    run: RunDir, document: Document[Recipe], site: Site, changes: dict[str, tuple[Any, Any]] | None, *, detach: bool
+    run: RunDir,
+    document: Document[Recipe],
+    site: Site,
+    changes: dict[str, tuple[Any, Any]] | None,
+    *,
+    profile: Steps | None,
+    detach: bool,
 ) -> ExitCode:
     """One attempt, with the recipe and site it uses in its folder."""
     attempt, recipe = run.new_attempt(), document.value
@@ -142,6 +160,9 @@ def _attempt(
     (folder / "site.yaml").write_text(resolved_text(site), encoding="utf-8")
     if changes:
         (folder / "changes.json").write_text(json.dumps(changes) + "\n", encoding="utf-8")
+    if profile:
+        asked = dict(zip(("first_step", "last_step"), profile, strict=True))
+        (folder / "profile.json").write_text(json.dumps(asked) + "\n", encoding="utf-8")
     return run_attempt(run, attempt, recipe, job_of(run, attempt, recipe, site), detach=detach)
 
 

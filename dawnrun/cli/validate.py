@@ -35,6 +35,8 @@ BLACKLIST = click.Path(path_type=Path, exists=True, dir_okay=False)
 @RUN_SITE
 @DATA_ROOT
 @click.option("--image-size", type=IMAGE_SIZE, metavar="N", help="Side in pixels, instead of the recipe's.")
+@click.option("--rectangular", is_flag=True, help="Keep the aspect ratio: the image size is the short side.")
+@click.option("--rectangular-batch", type=IMAGE_SIZE, metavar="N", help="fast.ai's rule, in batches of N (see docs).")
 @click.option("--exclude-blacklisted", is_flag=True, help="Leave out the images of --blacklist-file, or the recipe's.")
 @click.option("--blacklist-file", type=BLACKLIST, help="ILSVRC2014_clsloc_validation_blacklist.txt, in the 2014 kit.")
 @click.option("--format", "form", type=click.Choice(("table", "json")), default="table", help="A table, or JSON.")
@@ -43,6 +45,8 @@ def validate(
     site_name: str | None,
     data_root: Path | None,
     image_size: int | None,
+    rectangular: bool,
+    rectangular_batch: int | None,
     exclude_blacklisted: bool,
     blacklist_file: Path | None,
     form: str,
@@ -56,6 +60,8 @@ def validate(
     recipe = newest_document(run, "resolved.yaml", Recipe).value
     if exclude_blacklisted or blacklist_file:
         recipe = _without_blacklisted(recipe, blacklist_file, asked=exclude_blacklisted)
+    if rectangular or rectangular_batch:
+        recipe = _rectangular(recipe, rectangular_batch, asked=rectangular)
     site = site_of(run, site_name)
     if site.launcher.local is None:
         if site_name:
@@ -89,6 +95,17 @@ def _without_blacklisted(recipe: Recipe, path: Path | None, *, asked: bool) -> R
         raise UsageError("--exclude-blacklisted and --blacklist-file need each other, unless the recipe names a list")
     own = recipe.validation.blacklist_file if path is None else str(path.absolute())
     return recipe.model_copy(update={"validation": recipe.validation.model_copy(update={"blacklist_file": own})})
+
+
+def _rectangular(recipe: Recipe, batch: int | None, *, asked: bool) -> Recipe:
+    """The recipe with every validation image in its own aspect ratio, or in that of its batch."""
+    if not asked:
+        raise UsageError("--rectangular-batch goes with --rectangular")
+    update = {"rectangular": True, "rectangular_batch": batch}
+    phases = tuple(
+        phase.model_copy(update={"validation": phase.validation.model_copy(update=update)}) for phase in recipe.phases
+    )
+    return recipe.model_copy(update={"phases": phases})
 
 
 def measure(checkpoint: Path, recipe: Recipe, site: Site, *, image_size: int | None = None) -> tuple[ExitCode, str]:
@@ -176,7 +193,8 @@ def print_result(result: Mapping[str, Any]) -> None:
     size, resize = result["image_size"], result["resize_px"]
     view = f"{size} px centre crop of the image at {resize} px"
     if result.get("rectangular"):
-        view = f"short side {size} px, aspect ratio kept"
+        batch = result.get("rectangular_batch")
+        view = f"short side {size} px, aspect ratio {f'of batches of {batch}' if batch else 'kept'}"
     rows = {
         "step, epoch": f"{result['step']}, {result['epoch']}",
         "images": count(images),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,8 +82,34 @@ def validation_batches(
     Over all ranks each image is in exactly one batch; ranks may have different numbers of batches, or none.
     """
     shapes = view_shapes(view, image_size)
+    if view.rectangular_batch is not None:
+        most_pixels = batch_size * max(width * height for width, height in shapes)
+        side, _ = resolve_view(view, image_size)
+        sorted_batches = batches_by_ratio(widths, heights, side=side, batch_size=view.rectangular_batch)
+        for images, shape in islice(sorted_batches, rank, None, world_size):
+            at_once = max(1, min(batch_size, most_pixels // (shape[0] * shape[1])))
+            for first in range(0, len(images), at_once):
+                yield images[first : first + at_once], shape
+        return
     group = nearest_shape(widths, heights, shapes)
     for number, shape in enumerate(shapes):
         share = np.flatnonzero(group == number)[rank::world_size]
         for first in range(0, len(share), batch_size):
             yield share[first : first + batch_size], shape
+
+
+def batches_by_ratio(
+    widths: ArrayLike, heights: ArrayLike, *, side: int, batch_size: int
+) -> Iterator[tuple[NDArray[np.int64], Shape]]:
+    """fast.ai's rule: all images sorted by width over height, and each `batch_size` of them cropped alike.
+
+    The shape has the mean of their ratios, its short side `side`, its long side a multiple of 8, rounded down
+    (diux-dev/imagenet18, training/dataloader.py, its last phase). Here what an image is cropped to depends on the others.
+    """
+    ratios = np.asarray(widths, np.float64) / np.asarray(heights, np.float64)
+    order = np.argsort(ratios, kind="stable")
+    for first in range(0, len(order), batch_size):
+        images = order[first : first + batch_size]
+        ratio = float(ratios[images].mean())
+        longer = 8 * math.floor(side * max(ratio, 1 / ratio) / 8)
+        yield images, ((longer, side) if ratio >= 1 else (side, longer))

@@ -21,7 +21,7 @@ from dawnrun.record.rundir import RunDir
 
 FIRST_PORT, NUM_PORTS = 20_000, 12_000
 """Below the range that the kernel takes ports for outgoing connections from."""
-CARRIED = ("resolved.yaml", "places.json", "site.yaml", "changes.json")
+CARRIED = ("resolved.yaml", "places.json", "site.yaml", "changes.json", "profile.json")
 
 
 def begin(run: RunDir, first: int, environment: Mapping[str, str]) -> int:

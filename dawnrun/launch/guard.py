@@ -12,6 +12,7 @@ inherits every orphan of the job, so nothing escapes it. FILE of `--record` says
 import argparse
 import ctypes
 import json
+import math
 import os
 import resource
 import select
@@ -34,6 +35,8 @@ CUT_GRACE_S = 4.0
 """Time for the workers of a node that is cut off."""
 LOOK_S = 1.0
 """Between two looks at the file of orders, which may lie on a slow disk."""
+AGENT_S = 3.0
+"""Time for an agent whose workers have ended after a stop; it may wait for one on a node that is gone."""
 KILL_LIMIT_S = 20.0
 """A process that ignores SIGKILL for so long sits in the kernel; waiting longer helps nobody."""
 
@@ -133,6 +136,7 @@ class Guard:
         self._lease_open = lease.stdin
         self._reason: str | None = None
         self._deadline: float | None = None
+        self._had_workers = False
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         _, hard = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # printing stacks must not leave core files
@@ -170,6 +174,9 @@ class Guard:
                 self._obey(self._signals.pop(0))
             if self._deadline is not None and time.monotonic() > self._deadline:
                 break
+            if self._had_workers and not self._workers():
+                self._had_workers = False
+                self._deadline = min(self._deadline or math.inf, time.monotonic() + AGENT_S)
         kill_all(self._job.poll)
         code = self._job.returncode
         with suppress(OSError):  # a full disk must not change how the job ended
@@ -236,10 +243,14 @@ class Guard:
 
     def _signal_workers(self, number: int) -> None:
         """To the ranks themselves, not to torchrun, which would pass it on late; to the command if it is the rank."""
-        workers = [pid for pid in descendants(self._job.pid) if is_worker(pid)]
+        workers = self._workers()
+        self._had_workers = bool(workers)
         for pid in workers or [self._job.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    def _workers(self) -> list[int]:
+        return [pid for pid in descendants(self._job.pid) if is_worker(pid)]
 
     def _write(self, **more: object) -> None:
         self._facts |= more

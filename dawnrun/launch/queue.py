@@ -39,6 +39,10 @@ STATES = {
 ACTIVE = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 
+REQUEUED = "requeued"
+"""File in the folder of an attempt whose job was put back by its launcher; Slurm may still be ending it."""
+
+
 def held_by(folder: Path, states: Collection[JobStatus] = ACTIVE) -> str | None:
     """Number of the job that an attempt waits or runs in, or goes on in by itself; None if there is none."""
     try:
@@ -51,6 +55,8 @@ def held_by(folder: Path, states: Collection[JobStatus] = ACTIVE) -> str | None:
 def requeued(folder: Path, *, limit_s: float = SETTLE_LIMIT_S, gone_s: float = GONE_S) -> str | None:
     """Number of the job of an attempt that has ended, if it is back in the queue; waits while Slurm still ends it."""
     number, began = held_by(folder, tuple(JobStatus)), time.monotonic()
+    if (folder / REQUEUED).exists():
+        return number
     last_active = began
     while number is not None and time.monotonic() - began < limit_s and time.monotonic() - last_active < gone_s:
         status = job_status(number, folder)
@@ -77,3 +83,16 @@ def job_status(number: str, folder: Path, run: Callable[..., Any] = subprocess.r
     # Slurm forgets a job some minutes after its end.
     record = read_node(folder)
     return JobStatus.SUCCEEDED if record.get("exit_code") == 0 else JobStatus.FAILED
+
+
+def misses_a_node(number: str) -> bool:
+    """Whether Slurm does not hear from a node of a job, long before it takes the node for down."""
+    try:
+        nodes = _said("squeue", "-h", "-j", number, "-o", "%N")
+        return any(state.endswith("*") for state in _said("sinfo", "-h", "-N", "-n", nodes, "-o", "%T").split())
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def _said(*words: str) -> str:
+    return subprocess.run(words, capture_output=True, text=True, timeout=ASK_LIMIT_S, check=True).stdout.strip()

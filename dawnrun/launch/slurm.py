@@ -1,6 +1,7 @@
 """Runs a job under Slurm: a batch script that is submitted, or a step of the allocation that this process is in."""
 
 import json
+import math
 import os
 import shlex
 import subprocess
@@ -22,13 +23,15 @@ from dawnrun.launch.facts import versions
 from dawnrun.launch.node import EXIT_PREEMPTED
 from dawnrun.launch.order import Order
 from dawnrun.launch.outcome import read_node
-from dawnrun.launch.queue import ASK_LIMIT_S, job_status
+from dawnrun.launch.queue import ASK_LIMIT_S, REQUEUED, job_status, misses_a_node
 from dawnrun.recipe.launchers import Slurm
 from dawnrun.recipe.schema import Site
 
 GRACE_S = 20.0
 """Less than Slurm's KillWait (30 s) less its margin: the workers must have ended before Slurm kills them."""
 ASK_EVERY_S = 2.0
+LOST_S = 10.0
+"""Once one node has ended badly, time for the others to obey the order to end; one that does not is gone."""
 
 
 def order_of(job: Job, needs: Mapping[str, Any]) -> Order:
@@ -116,6 +119,7 @@ class SlurmLauncher:
         self._number: str | None = None
         self._step: subprocess.Popen[bytes] | None = None
         self._asked, self._state, self._ran = 0.0, JobStatus.QUEUED, False
+        self._num_nodes, self._bad_at, self._given_up = 1, math.inf, False
 
     @property
     def inside(self) -> bool:
@@ -146,6 +150,7 @@ class SlurmLauncher:
             Path(name).write_text(text, encoding="utf-8", errors="surrogateescape")
         (command,) = plan.commands
         self._folder = Path(next(iter(plan.files))).parent
+        self._num_nodes = Order.read(json.loads(plan.files[str(self._folder / "order.json")])).nodes
         try:
             if self.inside:
                 self._step = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -173,12 +178,35 @@ class SlurmLauncher:
             self._asked = now
             self._ran = self._ran or bool(read_node(self._folder))  # before the question: its answer is newer
             self._state = job_status(self._number, self._folder) or self._state
+            self._look_for_losses()
+        if self._given_up:
+            return JobStatus.FAILED
         requeued = self._ran and self._state is JobStatus.QUEUED
         if self._state is JobStatus.RUNNING:
             self._ran = True
         if requeued or (self._folder.parent / str(int(self._folder.name) + 1)).exists():
             return JobStatus.CANCELLED  # back in the queue, or on from there: this attempt is over
         return self._state
+
+    def _look_for_losses(self) -> None:
+        """Slurm needs SlurmdTimeout or twice that to miss a node; workers that missed a peer have ended long before."""
+        assert self._folder is not None and self._number is not None
+        records = [read_node(self._folder, node) for node in range(self._num_nodes)]
+        if any(record.get("ended") and (record.get("exit_code") != 0) for record in records):
+            self._bad_at = min(self._bad_at, time.monotonic())
+        silent = [node for node, record in enumerate(records) if record and not record.get("ended")]
+        if self._state is not JobStatus.RUNNING or time.monotonic() - self._bad_at < LOST_S:
+            return
+        if not silent and not misses_a_node(self._number):  # over the shared disk a node that is cut off is still heard
+            return
+        for node in silent:
+            fields = {"host": str(records[node].get("host")), "time": time.time() - LOST_S,
+                      "message": f"it did not end within {LOST_S:g} s of another node's failure"}  # fmt: skip
+            (self._folder / f"lost-node-{node}.json").write_text(json.dumps(fields) + "\n", encoding="utf-8")
+        self._given_up = True
+        if self._slurm.requeue:
+            (self._folder / REQUEUED).touch()
+        _run("scontrol", "requeue", self._number) if self._slurm.requeue else _run("scancel", self._number)
 
     def cancel(self, how: StopHow = "save") -> None:
         """An order that the guards read; a job that waits is taken out of the queue."""

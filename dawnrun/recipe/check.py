@@ -203,7 +203,7 @@ def execution_fault(execution: str, device: str, world_size: int) -> str | None:
 def check_splitting(recipe: Recipe, world_size: int) -> list[Problem]:
     """Phases whose global batch cannot be shared evenly by `world_size` processes, and what could be done."""
     micro_batches = [phase.global_batch_size // phase.per_device_batch_size for phase in recipe.phases]
-    fits_all = _divisors(math.gcd(*micro_batches))
+    fits_all = process_counts(recipe)
     return [
         Problem(
             key=f"phases[{index}].global_batch_size",
@@ -214,6 +214,11 @@ def check_splitting(recipe: Recipe, world_size: int) -> list[Problem]:
         for index, phase in enumerate(recipe.phases)
         if micro_batches[index] % world_size
     ]
+
+
+def process_counts(recipe: Recipe) -> list[int]:
+    """Every number of processes that the batches of all phases can be split over, rising."""
+    return _divisors(math.gcd(*(phase.global_batch_size // phase.per_device_batch_size for phase in recipe.phases)))
 
 
 def _splitting_hints(phase: Phase, world_size: int, process_counts: list[int]) -> tuple[str, ...]:

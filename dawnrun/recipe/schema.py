@@ -22,7 +22,19 @@ class View(Part):
         None, description="short side before the centre crop, in pixels; left out: floor(1.14 * image_size)"
     )
     rectangular: bool = Field(False, description="keep the aspect ratio: image_size is the short side")
+    rectangular_batch: Positive | None = Field(
+        None,
+        description="fast.ai's rule: images sorted by ratio, each so many cropped to the mean of their ratios;"
+        " left out: each by its own",
+    )
     flip_average: bool = Field(False, description="average the logits of the image and its mirror image")
+
+    @model_validator(mode="after")
+    def _batches_are_rectangular(self) -> Self:
+        """The size of a batch decides nothing about square crops."""
+        if self.rectangular_batch is not None and not self.rectangular:
+            raise ValueError("rectangular_batch is given, but rectangular is false; say rectangular: true")
+        return self
 
     def resolved(self, phase_image_size: int) -> "View":
         """The view with `image_size` and `resize_px` filled in; floor(1.14 * image_size) in whole numbers."""
@@ -123,6 +135,9 @@ class Compute(Part):
     )
     tf32: bool = Field(True, description="allow TensorFloat-32 in fp32 products on GPUs that have it")
     cudnn_benchmark: bool = Field(True, description="let cuDNN time its algorithms once per shape")
+    warm_up: bool | Literal["auto"] = Field(
+        "auto", description="send every shape of batch through the network before the first step; auto: on accelerators"
+    )
 
 
 class Provenance(Part):

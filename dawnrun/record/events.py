@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -142,11 +142,12 @@ class EventLog:
         assert self._fd >= 0, "written to after it was closed"
         if self._refused:
             return
-        t_s = self._t_s() if t_s is None else t_s
+        now_s = self._t_s()
+        t_s = now_s if t_s is None else t_s
         line: dict[str, Json] = {
             "kind": kind,
             "t_s": round(t_s, 6),
-            "utc": utc_text(self._utc_now()),
+            "utc": utc_text(self._utc_now() - timedelta(seconds=now_s - t_s)),  # both clocks of the same moment
             "attempt": self._attempt,
             "writer": self._writer,
             "data": data,

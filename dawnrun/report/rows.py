@@ -11,7 +11,7 @@ from dawnrun.report.claim import Claim, column
 
 Row = tuple[str, ...]
 
-PHASE_COLUMNS: Row = ("phase", "epochs", "px", "batch", "per device", "steps", "images/s", "input wait")
+PHASE_COLUMNS: Row = ("phase", "epochs", "px", "batch", "per device", "steps", "images/s", "input wait", "first step")
 EPOCH_COLUMNS: Row = ("epoch", "px", "batch", "lr", "loss", "train top-1 %", "top-1 %", "top-5 %", "hours", "images/s")
 ATTEMPT_COLUMNS: Row = ("attempt", "started (UTC)", "processes", "steps", "lost", "idle before", "ended")
 
@@ -92,6 +92,7 @@ def phase_cells(row: PhaseRow) -> Row:
         text.count(row.steps),
         words.number(row.images_per_second, ",.1f"),
         text.seconds(row.input_wait_s),
+        "-" if row.first_step_s is None else text.seconds(row.first_step_s),
     )
 
 

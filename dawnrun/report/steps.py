@@ -11,7 +11,12 @@ Parts = list[tuple[str, float]]
 
 STEP_COLUMNS: Row = ("phase", "a step, ms", "input wait", *PARTS)
 _STARTUP_PARTS: Mapping[SpanKind, Sequence[tuple[str, str]]] = {
-    "initialise": (("imports_s", "imports"), ("process_group_s", "process group"), ("model_s", "model")),
+    "initialise": (
+        ("imports_s", "imports"),
+        ("process_group_s", "process group"),
+        ("model_s", "model"),
+        ("warm_up_s", "warm-up"),
+    ),
     "data_setup": (("index_s", "index of the images"), ("first_batch_s", "first batch")),
 }
 

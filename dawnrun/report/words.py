@@ -182,7 +182,11 @@ def view_text(row: EpochRow) -> str:
     if not validation:
         return "not validated"
     size = validation.get("image_size")
-    shape = f"short side {size} px, rectangular" if validation.get("rectangular") else f"{size} px centre crop"
+    batch = validation.get("rectangular_batch")
+    by_batch = f" by the mean of {batch}" if batch else ""
+    shape = (
+        f"short side {size} px, rectangular{by_batch}" if validation.get("rectangular") else f"{size} px centre crop"
+    )
     flip = ", mean of image and mirror image" if validation.get("flip_average") else ""
     images = text.plural(row.num_val_images or 0, "image")
     processes = validation.get("num_processes") or 1

@@ -32,6 +32,7 @@ from dawnrun.train.restore import check_unchanged, find_checkpoint, precision_of
 from dawnrun.train.saver import Saver
 from dawnrun.train.snapshots import Snapshots
 from dawnrun.train.step import Stepper, TrainState
+from dawnrun.train.trace import Trace, read_steps
 from dawnrun.train.validation import validated_model
 
 
@@ -100,6 +101,7 @@ def build(worker: Worker) -> Training:
         journal=journal,
         peers=peers,
         startup=startup,
+        trace=_trace(worker, journal),
         num_classes=len(classes),
         is_deferred=recipe.validation.when == "after" or worker.site.evaluators > 0,
         num_evaluators=worker.site.evaluators,
@@ -196,6 +198,12 @@ def build_state(worker: Worker, model: torch.nn.Module, precision: str, executio
 def _synchronize(device: torch.device) -> Callable[[], None]:
     """What the clock does before a reading: nothing on a CPU, which has done what it returned from."""
     return (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
+
+
+def _trace(worker: Worker, journal: Journal) -> Trace | None:
+    """The trace that this attempt was asked for; rank 0 makes it."""
+    steps = read_steps(worker.run.attempt_dir(worker.attempt) / "profile.json") if worker.peers.is_first else None
+    return None if steps is None else Trace(steps, worker.run.logs / str(worker.attempt), journal.remark)
 
 
 def _best_by(target: Target, num_classes: int) -> str:

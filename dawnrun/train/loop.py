@@ -1,6 +1,7 @@
 """The training loop: step, progress, validate, checkpoint, stop."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -20,7 +21,9 @@ from dawnrun.train.progress import Progress, Window
 from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
-from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest
+from dawnrun.train.trace import Trace
+from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest, validated_model
+from dawnrun.train.warmup import wants_warm_up, warm_up
 
 
 class FinishReason(StrEnum):
@@ -56,27 +59,36 @@ class Training:
     is_deferred: bool = False
     num_evaluators: int = 0
     deferred: Deferred | None = None
+    trace: Trace | None = None
     reached: bool = False
 
 
 def train(run: Training) -> FinishReason:
     """Make the updates that are left. Raises NonFiniteLossError on divergence, DataError on too many bad images."""
-    try:
+    with ExitStack() as at_the_end:
+        at_the_end.callback(_settle, run)
+        if run.trace is not None:
+            at_the_end.callback(run.trace.close)
         return _train(run)
-    finally:
-        if run.saver.is_writing:
-            with run.clock.span("checkpoint"):
-                run.saver.settle()
+
+
+def _settle(run: Training) -> None:
+    """Wait for the checkpoint that is being written."""
+    if run.saver.is_writing:
+        with run.clock.span("checkpoint"):
+            run.saver.settle()
 
 
 def _train(run: Training) -> FinishReason:
     if run.reached and run.recipe.target.stop:
         return FinishReason.TARGET_REACHED
+    _warm_up(run)
     batches = _first_batch(run)
     for plan in run.schedule.steps(first=run.state.step):
         run.journal.phase(plan)
         ends_window = run.progress.due(plan) or _saves_by_steps(run, plan)
-        run.stepper.step(run.state, batches, plan, timed=ends_window)
+        with run.trace.around(plan.step + 1) if run.trace else nullcontext():
+            run.stepper.step(run.state, batches, plan, timed=ends_window)
         run.progress.add(run.stepper.loss, plan)
         if not ends_window:
             continue
@@ -102,6 +114,15 @@ def _stop_late(run: Training, plan: StepPlan) -> FinishReason:
     run.reached = True
     _save(run, plan, ["last"])
     return FinishReason.TARGET_REACHED
+
+
+def _warm_up(run: Training) -> None:
+    """What the first step of each shape would take longer for is done now, as part of the start."""
+    if wants_warm_up(run.recipe.compute.warm_up, run.stepper.loss.device):
+        with run.clock.span("initialise"), run.startup.part("warm_up_s"):
+            model = validated_model(run.state, run.recipe)
+            warm_up(run.state, run.stepper, run.schedule, model, num_classes=run.num_classes)
+            run.clock.synchronize()
 
 
 def _first_batch(run: Training) -> Iterator[Batch]:

@@ -17,7 +17,7 @@ from dawnrun.train.snapshot import HostCopy
 from dawnrun.train.step import TrainState
 
 WRITER_NICENESS = 10
-"""Of the writing thread, where a thread has one (Linux): on a CPU that computes too, it takes the time that is left."""
+"""Added to the writing thread's, where a thread has one (Linux): on a CPU that computes too, it takes the time that is left."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +119,7 @@ class Saver:
         """The thread: an error is kept for the step loop."""
         try:
             if sys.platform == "linux":
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WRITER_NICENESS)
+                os.nice(WRITER_NICENESS)  # of this thread alone
             self._write(save, room, plain)
         except BaseException as error:  # noqa: BLE001  whatever it is, settle raises it
             self._error = error

@@ -103,6 +103,14 @@ class Stepper:
         self.parts = StepParts(device)
         self.input_wait_s = 0.0
 
+    def reset(self, state: TrainState) -> None:
+        """As if no step had been made: gradients and counts are gone; what was compiled or captured stays."""
+        self._execution.clear_gradients(state.optimizer)
+        self.loss.zero_()
+        if self.top1_correct is not None:
+            self.top1_correct.zero_()
+        self.input_wait_s = 0.0
+
     def autocast(self) -> torch.autocast | nullcontext[None]:
         """Half precision where the run uses it."""
         return torch.autocast(self._device_type, dtype=self._autocast) if self._autocast else nullcontext()

@@ -13,9 +13,7 @@ import os
 import resource
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -194,62 +192,6 @@ def throughput(root: Path, size: int, copy_px: int, rounds: int) -> None:
         pipeline.close()
 
 
-def boundaries(root: Path, decoder: str, rounds: int) -> None:
-    """First batch of a stream at the size and batch size before, and at others."""
-    pipeline, schedule = opened(root / "full", decoder, 128, rounds=2)
-    ordinary = schedule.at(0)
-    other = next(plan for plan in schedule.steps() if plan.image_size == 96)
-    other = replace(other, per_device_batch_size=BATCH, global_batch_size=BATCH)
-    other = replace(other, image_size=120, epoch=ordinary.epoch, first_position=0)
-    times: dict[int, list[float]] = {128: [], 120: []}
-    for _, plan in itertools.product(range(rounds + 1), (ordinary, other)):
-        began = time.perf_counter()
-        batches: Iterator[object] = pipeline.train([plan])
-        next(batches)
-        times[plan.image_size].append(time.perf_counter() - began)
-    pipeline.close()
-    first, changed = (statistics.median(each[1:]) for each in times.values())
-    print(
-        f"first batch after a change of size, {decoder}: {changed / first:.2f} of an ordinary first batch ({first:.2f} s)"
-    )
-
-
-def large_index(root: Path, decoder: str) -> None:
-    """From open_input() to the first batch with as many entries as ImageNet has."""
-    small = build_index(root / "full", "train")
-    repeat = -(-IMAGENET_TRAIN // len(small))
-    large = replace(
-        small,
-        names=tuple(f"{name}" for _ in range(repeat) for name in small.names)[:IMAGENET_TRAIN],
-        **{
-            name: np.tile(getattr(small, name), repeat)[:IMAGENET_TRAIN]
-            for name in ("labels", "sizes", "widths", "heights")
-        },
-    )
-    recipe = Recipe.model_validate(
-        {
-            "name": "benchmark",
-            "lr": 0.1,
-            "input": {"decoder": decoder},
-            "phases": [
-                {"epochs": 1, "image_size": 128, "global_batch_size": BATCH, "per_device_batch_size": BATCH},
-            ],
-        }
-    )
-    plan = Schedule.compile(recipe, len(large), 1).at(0)
-    before = memory_mib("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    began, began_cpu = time.perf_counter(), cpu_s()
-    pipeline = open_of(recipe, large, build_index(root / "full", "val"), 1)
-    next(pipeline.train([plan]))
-    wall, used = time.perf_counter() - began, cpu_s() - began_cpu
-    grown = memory_mib("VmHWM") - before
-    pipeline.close()
-    print(
-        f"open_input to first batch, {len(large):,} entries, {decoder}: {wall:.1f} s ({used:.1f} CPU-s), +{grown:.0f} MiB"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=192)
@@ -268,9 +210,6 @@ def main() -> None:
             copy_px = 160 if size <= 128 else 352
             make_copy(root / "full", root / str(copy_px), copy_px)
             throughput(root, size, copy_px, arguments.rounds)
-        for decoder in ["vision", *(["dali"] if has_dali() else [])]:
-            boundaries(root, decoder, arguments.rounds)
-            large_index(root, decoder)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from worker_runs import TINY, tiny_data
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,3 +51,17 @@ def test_an_unreadable_recipe(tmp_path):
     done = dawnrun(tmp_path, "train", "--config", "recipe.yaml")
     assert done.returncode == 2
     assert "recipe.yaml: cannot be read: Permission denied" in done.stderr
+
+
+def test_data_that_a_check_found_bad_are_refused_at_once_with_the_files(tmp_path, monkeypatch):
+    """C12: the image has a whole header, so that without the check the run would begin and meet it in some epoch."""
+    monkeypatch.setenv("DAWNRUN_CACHE", str(tmp_path / "cache"))
+    tiny_data(tmp_path / "data")
+    bad = next((tmp_path / "data/tiny/train").rglob("*.jpg"))
+    bad.write_bytes(bad.read_bytes()[:-200])
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    assert dawnrun(tmp_path, "data", "check", "data/tiny").returncode == 3
+    done = dawnrun(tmp_path, "train", "--config", "tiny.yaml")
+    assert done.returncode == 3 and not any(tmp_path.glob("runs/*")), done.stdout + done.stderr
+    assert "1 unreadable image, 0 allowed, found by `dawnrun data check` on" in done.stderr
+    assert f"{bad} (class {bad.parent.name}): image file is truncated" in done.stderr

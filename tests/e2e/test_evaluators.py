@@ -72,13 +72,11 @@ def test_a_late_crossing_ends_the_run_and_its_snapshot_bears_the_claim(cli: Cli)
     assert f"snapshots/{kept.name}/model.pt" in json.loads((run / "seal.json").read_text())["sha256"]
     done = cli.run("verify", str(run))
     assert "confirmed   accuracy of epoch 1" in done.stdout, done.stdout + done.stderr
-    done = cli.run("validate", str(kept))
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_evaluator_killed_once_goes_on_and_killed_twice_is_done_without(cli: Cli) -> None:
     """Its second start goes on where the first ended; after the second end the training validates by itself."""
-    process, run = started(cli, *SHORT, "phases[0].epochs=25", "checkpoint.every_epochs=25")
+    process, run = started(cli, *SHORT, "phases[0].epochs=15", "checkpoint.every_epochs=15")
     wait_for(lambda: counts(run), what="the first result")
     first = evaluators_of(run)
     kill(first)
@@ -88,7 +86,7 @@ def test_an_evaluator_killed_once_goes_on_and_killed_twice_is_done_without(cli: 
     kill(second)
     text, _ = process.communicate(timeout=100)
     assert process.returncode == 0, text
-    assert [row[0] for row in counts(run)] == list(range(25))
+    assert [row[0] for row in counts(run)] == list(range(15))
     by = [event["data"]["by"] for event in trainer_events(run, 1, "eval.finished")]
     assert by == sorted(by)  # first the evaluator's, then the training's own
     assert {"evaluators", "training"} == set(by)

@@ -243,6 +243,17 @@ def test_a_periodic_save_that_fails_is_a_warning_and_a_line_of_the_report(cli: C
     assert saved[-1]["step"] == 24 and all(0 < save["blocked_s"] <= save["save_s"] for save in saved)
 
 
+def test_traced_steps_are_written_and_the_report_says_so(cli: Cli) -> None:
+    done = cli.run("train", "--config", "tiny.yaml", "--site", "site.yaml", "--profile", "2:3", *sets(ONE_EPOCH))
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = cli.newest()
+    assert [path.name for path in (run / "logs" / "1").glob("trace*")] == ["trace-steps-2-3.json.gz"]
+    line = "profiled: steps 2 to 3 were traced, which made them slower (logs/1/trace-steps-2-3.json.gz)"
+    assert line in done.stdout and line in summarize(run).remarks
+    late = cli.run("train", "--config", "tiny.yaml", "--site", "site.yaml", "--profile", "4:5", *sets(ONE_EPOCH))
+    assert late.returncode == 2 and "--profile 4:5: the run has 3 steps" in late.stderr
+
+
 def test_bad_images_stop_the_run_with_their_path_or_are_replaced_and_counted(cli: Cli, tmp_path: Path) -> None:
     """C12."""
     data = tmp_path / "bad" / "tiny"

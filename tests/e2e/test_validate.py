@@ -40,6 +40,15 @@ def test_same_counts_as_in_the_run(trained: Cli, processes: int) -> None:
     assert alone["num_processes"] == processes
 
 
+def test_fast_ais_rectangles_on_two_processes_as_on_one(trained: Cli) -> None:
+    """The batches whose mean ratio decides are cut from all images, not from a process's share."""
+    words = (str(trained.newest()), "--rectangular", "--rectangular-batch", "7", "--image-size", "40")
+    one, two = (counts(trained, *words, processes=processes) for processes in (1, 2))
+    assert (one["rectangular"], one["rectangular_batch"], one["image_size"]) == (True, 7, 40)
+    for name in ("num_images", "top1_correct", "top5_correct"):
+        assert one[name] == two[name], name
+
+
 def test_without_the_blacklisted_images(trained: Cli, tmp_path: Path) -> None:
     root = tmp_path / "named"
     shutil.copytree(trained.data_root, root)

@@ -1,6 +1,7 @@
 """The real trainer over two nodes of Slurm: preempted, requeued, and on to its end with the same weights."""
 
 import json
+import time
 
 import pytest
 from cli_runs import steps_done, trainer_events, wait_for
@@ -38,3 +39,33 @@ def test_to_its_end(place, slurm, tiny, undisturbed):
     code, text = place.run(*REAL, fake=False)
     assert code == 0, text
     assert undisturbed.differences(place.run_dir) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("harm", ["kill", "cut"])
+def test_a_lost_node_ends_the_run(place, slurm, tiny, harm):
+    """A host or link lost: 15 s beyond the smaller of SlurmdTimeout (15 s) and comm_timeout_s; the job waits for it."""
+    place.slurm_site(data_root=str(tiny), comm_timeout_s=10)
+    process = place.start(*REAL, "--set", "phases[0].epochs=200", fake=False)
+    run = wait_for(lambda: next((place.folder / "runs").glob("tiny-*"), None), what="the run")
+    wait_for(lambda: steps_done(run, 1) >= 3, what="step 3")
+    job = slurm.job_of(run)
+    began = time.monotonic()
+    getattr(place.hosts, harm)(2)
+    try:
+        wait_for(lambda: not place.on_host(1, "dawnrun.train"), timeout_s=60, what="the end on node1")
+        gone_s = time.monotonic() - began
+        text, _ = process.communicate(timeout=120)
+        print(
+            f"MEASURED slurm {harm} {time.monotonic() - began:.1f} s until the command ended, {gone_s:.1f} s on node1"
+        )
+        assert process.returncode == 75, text
+        assert f"job {job} is back in the queue" in text, f"{slurm.state(job)}: {text[-600:]}"
+        assert gone_s < 25
+    finally:
+        slurm.ask("scancel", job)
+        place.hosts.boot()
+        if harm == "kill":
+            slurm.start_node(2)
+        wait_for(lambda: slurm.usable(), timeout_s=60, what="node2")

@@ -119,6 +119,41 @@ def test_a_lost_host_comes_back_by_itself(place):
     assert "starting again; restarts left after this one: 0" in text
 
 
+def test_a_hang_over_two_hosts(place):
+    """C45: the rank that hangs is on the second host; each rank's position is printed."""
+    process = place.train("hang:1", hang_timeout_s=3)
+    text, _ = process.communicate(timeout=100)
+    assert process.returncode == 5, text
+    assert "in wait_for_the_other_ranks" in text.partition("rank 0, ")[2].partition("rank 1, ")[0], text
+    assert "in wait_for_a_gradient_that_never_comes" in text.partition("rank 1, ")[2]
+    assert "no step for 3 s" in text
+    assert place.processes() == {}
+
+
+def test_on_with_fewer_nodes(place):
+    """Where every phase divides; else the numbers of nodes that would are listed, and nothing is started."""
+    process = place.train("endless")
+    steps(place)
+    process.send_signal(signal.SIGTERM)
+    text, _ = process.communicate(timeout=30)
+    assert process.returncode == 75, text
+    run = place.run_dir
+    site = place.site(fake="finish", nodes=1, ssh={"hosts": ["node2"]}, processes_per_node=3)
+    code, text = place.run("resume", str(run.path), "--site", site)
+    assert code == 2, text
+    assert "32 cannot be split over 3 processes of 16 images" in text
+    assert "with 3 processes on each node every phase can be split over: no number of nodes" in text
+    site = place.site(fake="finish", nodes=2, processes_per_node=2)
+    code, text = place.run("resume", str(run.path), "--site", site)
+    assert code == 2 and "with 2 processes on each node every phase can be split over: 1\n" in text, text
+    assert list(run.attempts()) == [1]
+    site = place.site(fake="finish", nodes=1, ssh={"hosts": ["node2"]})
+    code, text = place.run("resume", str(run.path), "--site", site)
+    assert code == 0, text
+    assert read_node(run.attempt_dir(2))["host"] == "node2"
+    assert summarize(run).status == "finished"
+
+
 def test_the_printed_commands_run_by_hand(place):
     """--dry-run: what is printed gives the same job; nothing is started by it."""
     site = place.site(fake="finish")

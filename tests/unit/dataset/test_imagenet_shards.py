@@ -68,6 +68,18 @@ def test_the_shards_of_the_class_folders(made: Made) -> None:
     assert files(made.out) == made.expected()
 
 
+def test_images_in_any_order_in_their_archives(made: Made) -> None:
+    """Numbers are those of sorted names, as in class folders."""
+    images = {
+        name: {f"{name}_{k}.JPEG": data for k, data in zip((3, 21, 12), train_images(name).values(), strict=True)}
+        for name in CLASSES
+    }
+    made.train.write_bytes(tar({f"{name}.tar": tar(images[name]) for name in reversed(CLASSES)}))
+    made.val.write_bytes(tar(dict(reversed(val_images().items()))))
+    assert made.shards().exit_code == 0
+    assert files(made.out) == made.expected()
+
+
 def test_from_class_archives_and_sorted_validation_images(made: Made) -> None:
     expected = made.expected()
     with tarfile.open(made.train) as archive:

@@ -75,23 +75,56 @@ def test_the_nearest_shape_is_a_function_of_the_ratio() -> None:
     ]  # fmt: skip
 
 
+SIZES = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=40)
+
+
 @given(
-    sizes=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=40),
+    sizes=SIZES,
     world_size=st.integers(1, 7),
     batch_size=st.integers(1, 9),
-    rectangular=st.booleans(),
+    rectangular=st.sampled_from([False, True, 1, 5]),
 )
 def test_each_image_is_in_one_batch(
-    sizes: list[tuple[int, int]], world_size: int, batch_size: int, rectangular: bool
+    sizes: list[tuple[int, int]], world_size: int, batch_size: int, rectangular: bool | int
 ) -> None:
-    """C21: whatever the numbers of processes and of images in a batch."""
+    """C21: whatever the numbers of processes and of images in a batch; no batch needs more room than there is."""
     widths, heights = np.array(sizes, np.int32).T
-    view = View(rectangular=rectangular)
+    own = rectangular is True or rectangular is False
+    view = View(rectangular=bool(rectangular), rectangular_batch=None if own else int(rectangular))
+    room = batch_size * max(width * height for width, height in view_shapes(view, 32))
     seen: list[int] = []
     for rank in range(world_size):
         for images, shape in validation_batches(
             view, 32, widths=widths, heights=heights, batch_size=batch_size, rank=rank, world_size=world_size
         ):
-            assert 1 <= len(images) <= batch_size and shape in view_shapes(view, 32)
+            assert 1 <= len(images) <= batch_size
+            assert not own or shape in view_shapes(view, 32)
+            assert len(images) * shape[0] * shape[1] <= room or len(images) == 1
             seen += images.tolist()
     assert sorted(seen) == list(range(len(sizes)))
+
+
+@given(sizes=SIZES, batch_size=st.integers(1, 9), world_size=st.integers(1, 5))
+def test_fast_ais_rule(sizes: list[tuple[int, int]], batch_size: int, world_size: int) -> None:
+    """The shape of an image is that of its batch in the list of all images by ratio, on any number of processes."""
+    widths, heights = np.array(sizes, np.int32).T
+    ratios = [width / height for width, height in sizes]
+    order = sorted(range(len(sizes)), key=lambda image: ratios[image])  # stable, as in the rule
+    expected = {}
+    for first in range(0, len(order), batch_size):
+        batch = order[first : first + batch_size]
+        mean = sum(ratios[image] for image in batch) / len(batch)
+        longer = int(64 * (mean if mean >= 1 else 1 / mean) + 1e-9) // 8 * 8
+        expected |= dict.fromkeys(batch, (longer, 64) if mean >= 1 else (64, longer))
+    view = View(rectangular=True, rectangular_batch=batch_size)
+    found = {}
+    for rank in range(world_size):
+        for images, shape in validation_batches(
+            view, 64, widths=widths, heights=heights, batch_size=4, rank=rank, world_size=world_size
+        ):
+            found |= dict.fromkeys(images.tolist(), shape)
+    assert found.keys() == expected.keys()
+    for image, (width, height) in found.items():
+        # A mean that lies on a multiple of 8 may be rounded to either side.
+        assert max(abs(width - expected[image][0]), abs(height - expected[image][1])) in (0, 8)
+    assert sum(found[image] != expected[image] for image in found) <= batch_size

@@ -56,6 +56,11 @@ def test_fewer_cores_than_processes(tmp_path: Path) -> None:
     assert [bool(share(nodes, place=rank, number=3)) for rank in range(3)].count(False) == 1
 
 
+def test_only_what_is_allowed_is_shared(tmp_path: Path) -> None:
+    make_system(tmp_path, 2, 2, 2)
+    assert numa_nodes({0, 1, 4, 6}, tmp_path) == [((0, 4), (1,)), ((6,),)]
+
+
 def test_a_system_that_tells_nothing(tmp_path: Path) -> None:
     assert numa_nodes({0, 1, 2}, tmp_path) == [((0,), (1,), (2,))]
 

@@ -139,6 +139,18 @@ def test_bad_images_are_replaced_as_by_pillow(data: Path) -> None:
     assert told[0] == told[1] and {Path(bad.path).name for bad in told[1]} == {"00.jpg", path.name}
 
 
+def test_a_file_without_an_end_is_left_to_pillow(data: Path) -> None:
+    """nvJPEG may fill up what is missing in silence."""
+    batches = pipeline(indexes_of(data), decoder=ours())
+    rows = next(batches._selection.training([plan(0)]))()
+    batches.close()
+    assert all(torchvision_io._read(rows, row) is not None for row in range(rows.num_images))
+    for image in rows.images.tolist():
+        path = Path(rows.source.path(image))
+        path.write_bytes(path.read_bytes()[:-2])
+    assert all(torchvision_io._read(rows, row) is None for row in range(rows.num_images))
+
+
 def test_a_group_that_cannot_be_decoded_is_done_by_pillow(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """nvJPEG does not say which image of a list it refuses."""
     refused = (data / "train/b/05.jpg").read_bytes()

@@ -217,6 +217,31 @@ def test_same_image_has_other_windows_in_other_epochs(indexes: tuple[DatasetInde
     assert position.size == 1 and boxes[0] != boxes[1] and boxes[0] == boxes[2]
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_recipe_turns_scaled_decoding_off(tmp_path: Path, scaled: bool) -> None:
+    for split in ("train", "val"):
+        (tmp_path / split / "a").mkdir(parents=True)
+        Image.effect_noise((256, 256), 99).save(tmp_path / split / "a/x.jpg", quality=95)
+    sets = [build_index(tmp_path, split, cache_dir=tmp_path / "cache") for split in ("train", "val")]
+    phase = {"epochs": 1, "image_size": 32, "global_batch_size": 1, "per_device_batch_size": 1}
+    settings = {"decoder": "vision", "scaled_decoding": scaled}
+    batches = open_input(
+        Recipe.model_validate({"name": "toy", "lr": 0.1, "input": settings, "phases": [phase]}),
+        train_sets={"full": sets[0]},
+        validation_set=sets[1],
+        rank=0,
+        world_size=1,
+        num_threads=1,
+        device=CPU,
+        on_bad_image=lambda _: None,
+    )
+    (batch,) = batches.validation(View(resize_px=32), 32)
+    with Image.open(tmp_path / "val/a/x.jpg") as image:
+        whole = np.asarray(image.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR))
+    assert np.array_equal(batch.images[0].permute(1, 2, 0).numpy(), whole) != scaled
+    batches.close()
+
+
 def test_open_input_makes_room_for_every_phase(indexes: tuple[DatasetIndex, DatasetIndex]) -> None:
     recipe = Recipe.model_validate(
         {
