@@ -1,7 +1,7 @@
 """What pauses cost the training: `python tests/benchmarks/pauses.py`.
 
-1. A checkpoint, written beside the training and not: the time of a block of steps with one save over that of a block
-   without, in steps. Blocks in turns, the save waited for inside its block; medians.
+1. A checkpoint, written beside the training and not: the time of a block of steps that lasts until its save is written,
+   less that of as many steps of the block before, which has no save; in such steps. Blocks in turns, medians.
 2. A change of phase: from the end of the last step of a phase to the end of the first step of the next, less one step
    of the next phase, in such steps. Sizes in turns, so that each has been seen; medians; first sightings apart.
 3. A validation that the training does not stop for: the time of a block of steps with a snapshot taken at its beginning
@@ -14,8 +14,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from worker_runs import make_run, tiny_data, worker_command, worker_environment
 from dawnrun.recipe.schedule import StepPlan
 from dawnrun.record.rundir import RunDir
 from dawnrun.train.build import build
+from dawnrun.train.checkpoint import Checkpoint
 from dawnrun.train.entry import enter
 from dawnrun.train.input import Batch
 from dawnrun.train.loop import Training, train
@@ -39,6 +41,7 @@ from dawnrun.train.validation import freeze, snapshot_facts
 THREADS = len(os.sched_getaffinity(0))
 SIZES, BATCH_SIZE = (32, 48, 64), 16
 STEPS, TURNS = 12, 9
+WAYS = ("beside", "waiting")
 EXTRA = {"target_reached": False, "validation": None}
 
 
@@ -65,64 +68,60 @@ def training(
     return build(enter(run, run.new_attempt(), began=time.perf_counter(), startup=Startup(0.0)))
 
 
+class Ended(threading.Event):
+    """Set when a save has ended."""
+
+    def saved(self, checkpoint: Checkpoint, *, save_s: float, blocked_s: float) -> None:
+        self.set()
+
+    def save_failed(self, error: OSError, *, step: int, epoch: int, why: Sequence[str], num_bytes: int) -> None:
+        raise error
+
+
 class Blocks:
-    """Blocks of steps of one run, each with at most one save at its beginning."""
+    """Blocks of steps of one run, each with at most one save at its beginning; lengths in steps without one."""
 
     def __init__(self, run: Training) -> None:
-        self.run, self.plans = run, run.schedule.steps()
+        self.run, self.plans, self.ended = run, run.schedule.steps(), Ended()
         self.batches: Iterator[Batch] = run.batches.train(run.schedule.steps())
-        self.savers = {
-            "none": None,
-            "beside": Saver(run.store, run.journal, is_asynchronous=True),
-            "waiting": Saver(run.store, run.journal, is_asynchronous=False),
-        }
+        self.savers = {way: Saver(run.store, self.ended, is_asynchronous=way == "beside") for way in WAYS}
         for saver in self.savers.values():
-            if saver:
-                saver.prepare(run.state)
-        self.seconds: dict[str, list[float]] = {kind: [] for kind in self.savers}
-        self.cpu_s: dict[str, list[float]] = {kind: [] for kind in self.savers}
+            saver.prepare(run.state)
 
-    def block(self, kind: str) -> None:
-        """Save in this way, take the steps, wait for the save."""
-        began, cpu_began = time.perf_counter(), time.process_time()
-        saver = self.savers[kind]
-        if saver:
-            saver.save(self.run.state, epoch=0, why=("steps",), extra=EXTRA)
-        for _ in range(STEPS):
+    def block(self, way: str | None) -> tuple[float, float, int]:
+        """Save in this way, step until it is written, STEPS times at least; seconds, CPU-seconds, steps made."""
+        began, cpu_began, steps = time.perf_counter(), time.process_time(), 0
+        self.ended.clear()
+        if way:
+            self.savers[way].save(self.run.state, epoch=0, why=("steps",), extra=EXTRA)
+        while steps < STEPS or (way and not self.ended.is_set()):
             self.run.stepper.step(self.run.state, self.batches, next(self.plans))
-        if saver:
-            saver.settle()
-        self.seconds[kind].append(time.perf_counter() - began)
-        self.cpu_s[kind].append(time.process_time() - cpu_began)
+            steps += 1
+        return time.perf_counter() - began, time.process_time() - cpu_began, steps
 
 
-def checkpoints(root: Path) -> None:
+def checkpoints(root: Path, size: int) -> None:
     """Print what a save costs."""
-    run = training(root, (TURNS + 1) * 3, (64,), STEPS)
+    run = training(root, 400, (size,), STEPS)
     blocks = Blocks(run)
-    for turn in range(TURNS + 1):
-        for kind in blocks.savers:
-            blocks.block(kind)
-        if turn == 0:
-            for seconds in (*blocks.seconds.values(), *blocks.cpu_s.values()):
-                seconds.clear()
+    blocks.block(None)
+    lost: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+    step_s: list[float] = []
+    for _ in range(TURNS):
+        for way in WAYS:
+            seconds, cpu_s, steps = blocks.block(None)
+            own_s, own_cpu_s = seconds / steps, cpu_s / steps
+            step_s.append(own_s)
+            seconds, cpu_s, steps = blocks.block(way)
+            lost[way].append((seconds / own_s - steps, cpu_s / own_cpu_s - steps))
     run.batches.close()
     run.journal.close()
-    step_s = statistics.median(blocks.seconds["none"]) / STEPS
-    cpu_step_s = statistics.median(blocks.cpu_s["none"]) / STEPS
-    print(f"one step of {BATCH_SIZE} images of 64 px: {1e3 * step_s:.0f} ms")
-    for kind, limit in (("beside", " (under 1)"), ("waiting", "")):
-        lost = [(with_ - without) / step_s for with_, without in zip(*pair(blocks.seconds, kind), strict=True)]
-        lost_cpu = [(with_ - without) / cpu_step_s for with_, without in zip(*pair(blocks.cpu_s, kind), strict=True)]
-        print(
-            f"lost by a checkpoint, training {'goes on' if kind == 'beside' else 'waiting'}:"
-            f" {statistics.median(lost):.2f} steps{limit}; CPU-seconds: {statistics.median(lost_cpu):.2f} steps'"
-        )
-        print("  turns:", " ".join(f"{value:.2f}" for value in lost))
-
-
-def pair(seconds: dict[str, list[float]], kind: str) -> tuple[list[float], list[float]]:
-    return seconds[kind], seconds["none"]
+    print(f"one step of {BATCH_SIZE} images of {size} px: {1e3 * statistics.median(step_s):.0f} ms")
+    for way, limit in (("beside", " (under 1)"), ("waiting", "")):
+        wall, cpu = (statistics.median(values) for values in zip(*lost[way], strict=True))
+        doing = "goes on" if way == "beside" else "waits"
+        print(f"lost by a checkpoint, training {doing}: {wall:.2f} steps{limit}; in CPU-seconds {cpu:.2f} steps")
+        print("  turns:", " ".join(f"{value:.2f}" for value, _ in lost[way]))
 
 
 def phase_changes(root: Path) -> None:
@@ -132,8 +131,8 @@ def phase_changes(root: Path) -> None:
     ends: list[tuple[int, int, float]] = []
     step = run.stepper.step
 
-    def timed(state: TrainState, batches: Iterator[Batch], plan: StepPlan) -> None:
-        step(state, batches, plan)
+    def timed(state: TrainState, batches: Iterator[Batch], plan: StepPlan, **options: bool) -> None:
+        step(state, batches, plan, **options)
         ends.append((plan.phase_index, plan.image_size, time.perf_counter()))
 
     run.stepper.step = timed  # type: ignore[method-assign]
@@ -196,8 +195,14 @@ def validation_blocks(run: Training) -> tuple[list[float], list[float]]:
 
 
 def main() -> None:
-    """All, each in a folder of its own."""
-    for part in (checkpoints, phase_changes, validations):
+    """All parts, each in a folder of its own."""
+    parts = (
+        lambda root: checkpoints(root, SIZES[0]),
+        lambda root: checkpoints(root, SIZES[-1]),
+        phase_changes,
+        validations,
+    )
+    for part in parts:
         with tempfile.TemporaryDirectory() as folder:
             part(Path(folder))
 
