@@ -20,6 +20,7 @@ class Eager:
     """Everything is called as it is written, and numbers are handed on as they are."""
 
     numbers_on_device = False
+    compiles = False
     shows_parts = True
     """Whether forward, backward and exchange can be told apart."""
 
@@ -66,6 +67,8 @@ class OnDevice(Eager):
 
 class Compiled(OnDevice):
     """torch.compile: one graph for each shape of the micro-batches, and one for the update."""
+
+    compiles = True
 
     def __init__(self, device: torch.device, dtype: torch.dtype, *, num_shapes: int) -> None:
         """`num_shapes`: that the recipe has; each may be compiled for one micro-batch a step, and for the last and the other ones of several."""

@@ -121,7 +121,7 @@ def _warm_up(run: Training) -> None:
     if wants_warm_up(run.recipe.compute.warm_up, run.stepper.loss.device):
         with run.clock.span("initialise"), run.startup.part("warm_up_s"):
             model = validated_model(run.state, run.recipe)
-            warm_up(run.state, run.stepper, run.schedule, model, num_classes=run.num_classes)
+            warm_up(run.state, run.stepper, run.schedule, model, run.peers, num_classes=run.num_classes)
             run.clock.synchronize()
 
 

@@ -103,6 +103,16 @@ class Stepper:
         self.parts = StepParts(device)
         self.input_wait_s = 0.0
 
+    @property
+    def compiles(self) -> bool:
+        """Whether the first pass with a shape compiles."""
+        return self._execution.compiles
+
+    def pass_alone(self, state: TrainState, batch: Batch, plan: StepPlan) -> None:
+        """One forward and backward pass with no part in any step; gradients stay on this process."""
+        with state.model.without_exchange():
+            self._micro_batch(state, batch, plan, 0)
+
     def reset(self, state: TrainState) -> None:
         """As if no step had been made: gradients and counts are gone; what was compiled or captured stays."""
         self._execution.clear_gradients(state.optimizer)

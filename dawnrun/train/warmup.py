@@ -4,7 +4,7 @@ What it takes out of the steps: memory that is allocated, algorithms that are ch
 made anew after the first backward pass. It is start-up, so DAWNBench's rule counts it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
@@ -18,6 +18,7 @@ from dawnrun.recipe.schema import Recipe
 from dawnrun.train.checkpoint import Key, state_values
 from dawnrun.train.evaluate import Classifier
 from dawnrun.train.input import Batch
+from dawnrun.train.peers import Peers
 from dawnrun.train.step import Stepper, TrainState
 
 ValidationShape = tuple[int, int, int]
@@ -29,7 +30,9 @@ def wants_warm_up(asked: bool | str, device: torch.device) -> bool:
     return device.type != "cpu" if isinstance(asked, str) else asked
 
 
-def warm_up(state: TrainState, stepper: Stepper, schedule: Schedule, validated: nn.Module, *, num_classes: int) -> None:
+def warm_up(
+    state: TrainState, stepper: Stepper, schedule: Schedule, validated: nn.Module, peers: Peers, *, num_classes: int
+) -> None:
     """Steps and validation batches of every shape that is still to come, on random pixels, the largest first.
 
     State, random numbers and the stepper are afterwards what they were before, to the last bit. All processes make
@@ -39,16 +42,36 @@ def warm_up(state: TrainState, stepper: Stepper, schedule: Schedule, validated: 
     plans = training_plans(schedule, first_step=state.step)
     shapes = validation_shapes(schedule, first_step=state.step)
     with _restored(state, device):
+        if stepper.compiles:
+            _compile_in_turn(state, stepper, plans, peers, num_classes)
         # Twice the first one: DDP makes its buckets anew after the first backward pass.
         for plan in (*plans[:1], *plans):
             state.step = plan.step
-            shape = (plan.per_device_batch_size, 3, plan.image_size, plan.image_size)
-            stepper.step(state, repeat(_random_batch(shape, num_classes, device)), plan)
+            stepper.step(state, repeat(_training_batch(plan, num_classes, device)), plan)
         with torch.inference_mode(), Classifier(validated, stepper) as classifier:
             for num_images, width, height in shapes:
                 batch = _random_batch((num_images, 3, height, width), num_classes, device)
                 classifier.logits(stepper.normalize(batch.images))
     stepper.reset(state)
+
+
+def _compile_in_turn(
+    state: TrainState, stepper: Stepper, plans: Sequence[StepPlan], peers: Peers, num_classes: int
+) -> None:
+    """The first process of each machine compiles every shape; the others then find them in its cache.
+
+    That is a folder on the machine's own disk, unless TORCHINDUCTOR_CACHE_DIR says otherwise.
+    """
+    device = next(state.bare.parameters()).device
+    for is_turn in (peers.local_rank == 0, peers.local_rank != 0):
+        for plan in plans if is_turn else ():
+            state.step = plan.step
+            stepper.pass_alone(state, _training_batch(plan, num_classes, device), plan)
+        peers.barrier()
+
+
+def _training_batch(plan: StepPlan, num_classes: int, device: torch.device) -> Batch:
+    return _random_batch((plan.per_device_batch_size, 3, plan.image_size, plan.image_size), num_classes, device)
 
 
 def training_plans(schedule: Schedule, *, first_step: int) -> list[StepPlan]:

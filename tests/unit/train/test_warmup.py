@@ -1,5 +1,7 @@
 """Warm-up leaves no trace, and meets every shape."""
 
+from typing import Any
+
 import pytest
 import torch
 from worker_runs import TINY
@@ -11,6 +13,7 @@ from dawnrun.recipe.schema import Aggregation, Recipe
 from dawnrun.train.aggregate import Aggregated
 from dawnrun.train.average import MovingAverage
 from dawnrun.train.checkpoint import state_values
+from dawnrun.train.execution import Eager
 from dawnrun.train.model import RunningStatistics
 from dawnrun.train.optim import LossScale, build_optimizer
 from dawnrun.train.peers import Peers
@@ -78,7 +81,7 @@ def test_nothing_is_left_of_it(name: str, step: int) -> None:
     state.step = step
     before = {key: value.clone() for key, value in state_values(state).items()}
     random = torch.get_rng_state()
-    warm_up(state, stepper, made, state.bare, num_classes=30)
+    warm_up(state, stepper, made, state.bare, Peers(), num_classes=30)
     for key, value in state_values(state).items():
         assert torch.equal(value, before.get(key, torch.zeros_like(value))), key
     assert torch.equal(torch.get_rng_state(), random)
@@ -96,10 +99,51 @@ def test_a_failure_names_the_step_of_its_shape(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(stepper, "_forward_backward", full)
     with pytest.raises(torch.OutOfMemoryError):
-        warm_up(state, stepper, made, state.bare, num_classes=30)
+        warm_up(state, stepper, made, state.bare, Peers(), num_classes=30)
     assert made.at(state.step).image_size == 32
 
 
 def test_auto_is_for_accelerators() -> None:
     assert wants_warm_up("auto", torch.device("cuda", 0)) and not wants_warm_up("auto", CPU)
     assert wants_warm_up(True, CPU) and not wants_warm_up(False, torch.device("cuda", 0))
+
+
+class Called(Peers):
+    """Peers whose barriers are noted beside the passes."""
+
+    __slots__ = ()
+    order: list[str] = []  # noqa: RUF012 - one test at a time
+
+    def barrier(self) -> None:
+        self.order.append("barrier")
+
+
+class CompilesNothing(Eager):
+    compiles = True
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "expected"), [(0, ["pass", "barrier", "barrier"]), (1, ["barrier", "pass", "barrier"])]
+)
+def test_one_process_of_a_machine_compiles_first(
+    local_rank: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait, and then find every shape in the cache; gradients of these passes are in no step."""
+    state, made = everything("sgd"), schedule()
+    stepper = Stepper(made.recipe, "fp32", CPU, execution=CompilesNothing())
+    Called.order = order = []
+    alone = stepper.pass_alone
+
+    def noted(*words: Any) -> None:
+        order.append("pass")
+        alone(*words)
+
+    monkeypatch.setattr(stepper, "pass_alone", noted)
+    before = {key: value.clone() for key, value in state_values(state).items()}
+    warm_up(
+        state, stepper, made, state.bare, Called(rank=local_rank, world_size=1, local_rank=local_rank), num_classes=30
+    )
+    num_shapes = len(training_plans(made, first_step=0))
+    assert order == [each for word in expected for each in ([word] * num_shapes if word == "pass" else [word])]
+    for key, value in state_values(state).items():
+        assert torch.equal(value, before.get(key, torch.zeros_like(value))), key
