@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ def requeued(folder: Path, *, limit_s: float = SETTLE_LIMIT_S, gone_s: float = G
     number, began = held_by(folder, tuple(JobStatus)), time.monotonic()
     if (folder / REQUEUED).exists():
         return number
+    if failed_on_its_nodes(folder):
+        return None
     last_active = began
     while number is not None and time.monotonic() - began < limit_s and time.monotonic() - last_active < gone_s:
         status = job_status(number, folder)
@@ -66,6 +68,21 @@ def requeued(folder: Path, *, limit_s: float = SETTLE_LIMIT_S, gone_s: float = G
             last_active = time.monotonic()
         time.sleep(0.3)
     return None
+
+
+def failed_on_its_nodes(folder: Path) -> bool:
+    """Whether all guards have told their ends, and one of them an agent's failure: nobody puts such a job back."""
+    try:
+        order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
+        records = [read_node(folder, node) for node in range(order["nodes"] + order["evaluator_node"])]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    ended = all(record.get("ended") for record in records)
+    return ended and any(record.get("reason") in ("exited", "signalled") and _failed(record) for record in records)
+
+
+def _failed(record: Mapping[str, Any]) -> bool:
+    return bool(record.get("signal") or record.get("exit_code"))
 
 
 def job_status(number: str, folder: Path, run: Callable[..., Any] = subprocess.run) -> JobStatus | None:
