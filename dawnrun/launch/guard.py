@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dawnrun.launch.processes import descendants, is_worker, start_ticks
+
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 POLL_S = 0.1
 STACKS_S = 5.0
@@ -39,44 +41,6 @@ AGENT_S = 3.0
 """Time for an agent whose workers have ended after a stop; it may wait for one on a node that is gone."""
 KILL_LIMIT_S = 20.0
 """A process that ignores SIGKILL for so long sits in the kernel; waiting longer helps nobody."""
-
-
-def parents() -> dict[int, int]:
-    """Parent of every living process of this machine, zombies left out, from /proc."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError, ValueError, IndexError):
-                # The name before the last ")" may hold anything, spaces and brackets too.
-                state, parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
-                if state not in "ZX":
-                    found[int(entry.name)] = int(parent)
-    return found
-
-
-def descendants(root: int) -> list[int]:
-    """Living processes below `root`, parents before their children."""
-    parent_of = parents()
-    found = [root]
-    for process in found:
-        found += [pid for pid, parent in parent_of.items() if parent == process]
-    return found[1:]
-
-
-def start_ticks(pid: int) -> int | None:
-    """When a process started, in kernel ticks since boot; with the pid it names one process for good. None: not alive."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
-
-
-def is_worker(pid: int) -> bool:
-    """Whether a process was started by torchrun as a rank of the job."""
-    with suppress(OSError):
-        return b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-    return False
 
 
 def _prctl(option: int, value: int) -> None:
@@ -167,7 +131,7 @@ class Guard:
 
     def run(self) -> int:
         """Wait, obey, clean up; return the command's exit code, 128 + N if signal N ended it."""
-        while self._job.poll() is None or (self._reason and descendants(os.getpid())):
+        while self._job.poll() is None or (self._reason and self._something_is_left()):
             self._look_at_lease()
             while self._signals:
                 self._obey(self._signals.pop(0))
@@ -186,6 +150,13 @@ class Guard:
                 signal=signal.Signals(-code).name if code is not None and code < 0 else None,
             )
         return 1 if code is None else code if code >= 0 else 128 - code
+
+    def _something_is_left(self) -> bool:
+        """Whether processes of the job outlive its command; what ran beside it has nothing left to do."""
+        if self._beside is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._beside.pid, signal.SIGKILL)
+        return bool(descendants(os.getpid()))
 
     @property
     def record(self) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dawnrun.errors import ExitCode
-from dawnrun.launch.guard import start_ticks
+from dawnrun.launch.processes import start_ticks
 from dawnrun.text import escaped
 
 LAST_LINES = 20

@@ -77,7 +77,7 @@ class Fold:
                 attempt.started = event.data
                 attempt.ends = list(accumulate(epoch["steps"] for epoch in event.data["epochs"]))
                 attempt.steps_done = attempt.first_step
-                waiting = self._frozen.items() if attempt.is_deferred else ()
+                waiting = self._frozen.items() if any(each.is_deferred for each in self.attempts) else ()
                 self._frozen = {step: frozen for step, frozen in waiting if step <= attempt.first_step}
                 self.steps_done = attempt.first_step
             case "startup" if not self.startup:

@@ -129,28 +129,30 @@ def build(worker: Worker) -> Training:
             resumed_from=None if checkpoint is None else str(checkpoint.path.relative_to(worker.run.path)),
         )
         _remark_on_precision(run, recipe.precision, precision, device)
-        if run.is_deferred:
-            _defer(run, worker, classes)
         for verdict in data.verdicts():
             journal.remark(verdict)
+    if peers.is_first:
+        _defer(run, worker, classes)
+    run.has_left = not run.is_deferred and peers.share(run.deferred is not None)
     clock.change("data_setup")
     return run
 
 
 def _defer(run: Training, worker: Worker, classes: Sequence[str]) -> None:
-    """Have validation done elsewhere or later; what an earlier attempt left without a result is taken up."""
+    """Have validation done elsewhere or later; what an earlier attempt left without a result is taken up in any case."""
     weights = validated_model(run.state, run.recipe).state_dict()
     snapshots = Snapshots(worker.run.snapshots, weights, classes=classes)
     results = None
-    if run.num_evaluators and run.recipe.validation.when == "during":
+    if run.is_deferred and run.num_evaluators and run.recipe.validation.when == "during":
         results = Evaluators(
             worker.run.attempt_dir(worker.attempt),
             run.num_evaluators,
             address=os.environ.get("MASTER_ADDR", "127.0.0.1"),
             facts={"precision": run.precision},
         )
-    run.deferred = Deferred(snapshots, results)
-    run.deferred.take_up(up_to_step=run.state.step)
+    deferred = Deferred(snapshots, results)
+    left = deferred.take_up(up_to_step=run.state.step)
+    run.deferred = deferred if run.is_deferred or left else None
 
 
 def initial_model(worker: Worker, *, num_classes: int) -> torch.nn.Module:

@@ -151,6 +151,11 @@ class Deferred:
         rest, self._given = self._known[self._given :], len(self._known)
         return rest
 
+    def forget(self) -> None:
+        """Drop what has no result, and will have none."""
+        for snapshot in self.left():
+            self._snapshots.drop(snapshot)
+
     def settle(self, snapshot: Checkpoint, *, value: int, crosses: bool) -> None:
         """The result of `snapshot` is in the event log: its files stay if it `crosses` or is the best by `value`."""
         if not crosses and self._best is not None and value <= self._best[0]:

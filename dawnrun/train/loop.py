@@ -22,7 +22,14 @@ from dawnrun.train.saver import Saver
 from dawnrun.train.startup import Startup
 from dawnrun.train.step import Stepper, TrainState
 from dawnrun.train.trace import Trace
-from dawnrun.train.validation import collect, freeze, validate_epoch, validate_the_rest, validated_model
+from dawnrun.train.validation import (
+    collect,
+    forget_the_rest,
+    freeze,
+    validate_epoch,
+    validate_the_rest,
+    validated_model,
+)
 from dawnrun.train.warmup import wants_warm_up, warm_up
 
 
@@ -38,7 +45,8 @@ class FinishReason(StrEnum):
 class Training:
     """Everything the loop works with, built by build.py. `reached`: a validation of this run met the target.
 
-    `is_deferred`: the training does not stop to validate; rank 0 then keeps `deferred`.
+    `is_deferred`: the training does not stop to validate; rank 0 then keeps `deferred`. `has_left`: it does, and an
+    earlier attempt that did not has left snapshots without a result.
     """
 
     recipe: Recipe
@@ -57,6 +65,7 @@ class Training:
     startup: Startup
     num_classes: int
     is_deferred: bool = False
+    has_left: bool = False
     num_evaluators: int = 0
     deferred: Deferred | None = None
     trace: Trace | None = None
@@ -80,6 +89,8 @@ def _settle(run: Training) -> None:
 
 
 def _train(run: Training) -> FinishReason:
+    if run.has_left:
+        validate_the_rest(run)
     if run.reached and run.recipe.target.stop:
         return FinishReason.TARGET_REACHED
     _warm_up(run)
@@ -105,13 +116,15 @@ def _train(run: Training) -> FinishReason:
         if window.stop_asked and plan.step + 1 < run.schedule.total_steps:
             return FinishReason.PREEMPTED
         run.progress.start(run.state.step)
-    validate_the_rest(run)
+    if run.is_deferred:
+        validate_the_rest(run)
     return FinishReason.ALL_EPOCHS
 
 
 def _stop_late(run: Training, plan: StepPlan) -> FinishReason:
     """An evaluator's result has reached the target: the steps made meanwhile are kept, and nothing more is validated."""
     run.reached = True
+    forget_the_rest(run)
     _save(run, plan, ["last"])
     return FinishReason.TARGET_REACHED
 

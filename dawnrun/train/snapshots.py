@@ -26,7 +26,8 @@ class Snapshots:
     def __init__(self, folder: Path, weights: Mapping[str, torch.Tensor], *, classes: Sequence[str]) -> None:
         """`weights`: the tensors that are validated, parameters and buffers, which the training changes in place."""
         self.folder, self._classes = folder, tuple(classes)
-        self._copy = HostCopy(weights)
+        self._weights = weights
+        self._copy: HostCopy[str] | None = None
         self._writer: threading.Thread | None = None
         self._written: list[Checkpoint] = []
         self._failed: OSError | None = None
@@ -34,15 +35,19 @@ class Snapshots:
     def take(self, *, step: int, epoch: int, extra: Mapping[str, Any]) -> None:
         """Freeze the weights as they are now; the copy is queued, behind one that is still being written."""
         self.finish()
+        if self._copy is None:
+            self._copy = HostCopy(self._weights)
         self._copy.begin()
         manifest = {"step": step, "epoch": epoch, "why": ["snapshot"], "classes": list(self._classes), **extra}
-        self._writer = threading.Thread(target=self._write, args=(manifest,), name="snapshot-writer", daemon=True)
+        self._writer = threading.Thread(
+            target=self._write, args=(self._copy, manifest), name="snapshot-writer", daemon=True
+        )
         self._writer.start()
 
-    def _write(self, manifest: Mapping[str, Any]) -> None:
+    def _write(self, frozen: HostCopy[str], manifest: Mapping[str, Any]) -> None:
         try:
-            self._copy.wait()
-            files = {MODEL: dict(self._copy.tensors)}
+            frozen.wait()
+            files = {MODEL: dict(frozen.tensors)}
             self._written.append(write_folder(self.folder / f"step-{manifest['step']:08d}", files, manifest))
         except OSError as error:
             self._failed = error

@@ -124,9 +124,7 @@ def _settle(run: "Training", snapshot: Checkpoint, result: EvalResult, *, crosse
 
 
 def validate_the_rest(run: "Training") -> None:
-    """After the last step: wait for evaluators, then validate with all processes what nobody has validated."""
-    if not run.is_deferred:
-        return
+    """Wait for evaluators, then validate with all processes what nobody has validated."""
     with run.clock.span("validation"):
         while run.peers.share(run.deferred is not None and _still_waits(run)):
             time.sleep(WAIT_S)
@@ -137,6 +135,12 @@ def validate_the_rest(run: "Training") -> None:
             if run.deferred is not None:
                 _settle(run, snapshot, result, crosses=first)
         run.reached = run.peers.share(run.reached)
+
+
+def forget_the_rest(run: "Training") -> None:
+    """Snapshots behind the crossing are of no use: the run ends with it."""
+    if run.deferred is not None:
+        run.deferred.forget()
 
 
 def _still_waits(run: "Training") -> bool:

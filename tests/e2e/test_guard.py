@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dawnrun.launch.guard import start_ticks
+from dawnrun.launch.processes import start_ticks
 
 WORKER = """
 import os, signal, sys, time

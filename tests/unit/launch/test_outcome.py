@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from dawnrun.launch.guard import start_ticks
 from dawnrun.launch.outcome import find_failures, is_running, last_lines, newest_checkpoint, read_failures
+from dawnrun.launch.processes import start_ticks
 
 AGENT_LOG = """
 fake.py FAILED

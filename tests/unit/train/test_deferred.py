@@ -193,3 +193,16 @@ def test_an_evaluator_is_lost_by_silence_or_by_its_second_end(
     assert served.lost() is None
     (folder / "evaluator-001.lost").touch()
     assert served.lost() == "evaluator 1 ended twice; its log says why"
+
+
+def test_what_lies_behind_the_crossing_is_dropped(snapshots: Snapshots) -> None:
+    answers = Answers()
+    waiting = Deferred(snapshots, answers)
+    for epoch in range(3):
+        waiting.submit(step=epoch + 1, epoch=epoch, extra={})
+    waiting.waits()
+    answers.known = {0: result(9, 9, 9)}
+    ((first, _, _),) = waiting.arrived()
+    waiting.settle(first, value=9, crosses=True)
+    waiting.forget()
+    assert [path.name for path in snapshots.folder.iterdir()] == ["step-00000001"]
