@@ -393,5 +393,5 @@ def test_where_no_folder_can_be_made_nothing_is_said_to_be_kept(source, monkeypa
         raise OSError(30, "Read-only file system", str(self))
 
     monkeypatch.setattr(Path, "mkdir", denied)
-    with pytest.raises(DataError, match="(?s)read-only file system.*nothing was made; give another folder"):
+    with pytest.raises(DataError, match=r"(?s)read-only file system.*nothing was made; give another folder"):
         pack(source, source.parent / "out")
