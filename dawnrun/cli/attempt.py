@@ -136,7 +136,8 @@ def failure_error(failures: Sequence[Failure], logs: Path, kept: str) -> Dawnrun
     """
     cause, *others = failures
     if cause.exit_code in _TOLD and cause.message:
-        message = cause.message if cause.host == socket.gethostname() else f"{cause.host}: {cause.message}"
+        said = cause.message.removesuffix("; nothing was started")  # true before the start only
+        message = said if cause.host == socket.gethostname() else f"{cause.host}: {said}"
         # With a checkpoint the run can go on once that is mended; without one nothing is lost by starting anew.
         return _TOLD[cause.exit_code](f"{message}\n{kept}" if kept.startswith("kept") else message)
     log = logs / f"rank-{cause.rank or 0:03d}.log"

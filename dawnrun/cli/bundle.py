@@ -27,6 +27,8 @@ def bundle(path: Path, with_checkpoint: bool, output: Path | None) -> ExitCode:
     target = (output or run.path.with_name(f"{run.path.name}.tar.gz")).absolute()
     if target.is_dir():
         raise UsageError(f"{target}: a folder; --output names the archive itself")
+    if target.exists() and not target.is_file():  # /dev/null would be replaced by the archive
+        raise UsageError(f"{target}: not a regular file; --output names the archive itself")
     if summary.status == "running":
         click.echo("warning: the run still goes on: the archive holds it up to now", err=True)
     checkpoint = _checkpoint(run, summary) if with_checkpoint else None

@@ -155,6 +155,8 @@ def _mlperf(asked: Asked, summaries: Sequence[RunSummary]) -> None:
     from dawnrun.report.files import places, write_text
     from dawnrun.report.mlperf import RULESET, mlperf_log
 
+    if not summaries:
+        raise UsageError("an MLPerf log is about a run, and there is none here")
     if asked.folder is None and len(summaries) != 1:
         raise UsageError(f"an MLPerf log is about one run, and there are {len(summaries)}: give --output DIR")
     logs = [mlperf_log(summary, org=asked.author) for summary in summaries]

@@ -99,9 +99,13 @@ def _columns(path: str, source: Any, split: Split) -> tuple[tuple[str, ...], tup
 def _sizes_in_pixels(path: str, source: Any, names: tuple[str, ...], max_bad: int) -> NDArray[np.int32]:
     """Width and height of each image, int32[n, 2], 0 where its header cannot be read."""
     if hasattr(source, "widths") and hasattr(source, "heights"):
-        stated = np.stack([np.asarray(source.widths, np.int32), np.asarray(source.heights, np.int32)], axis=-1)
+        message = f"{path}: widths and heights must be pixels, 1 or more, one each for every name"
+        try:
+            stated = np.stack([np.asarray(source.widths, np.int32), np.asarray(source.heights, np.int32)], axis=-1)
+        except (TypeError, ValueError, OverflowError):
+            raise refused(KEY, message) from None
         if stated.shape != (len(names), 2) or stated.min() < 1:
-            raise refused(KEY, f"{path}: widths and heights must be pixels, 1 or more, one each for every name")
+            raise refused(KEY, message)
         return stated
     found, bad = np.zeros((len(names), 2), np.int32), list[str]()
     for image, size in enumerate(_read_sizes(source, names)):

@@ -22,7 +22,7 @@ from dawnrun.dataset.decode import UnreadableImageError, printable
 from dawnrun.dataset.folder import Split
 from dawnrun.dataset.index import DatasetIndex, build_index, check_same_classes
 from dawnrun.dataset.shards import CLASSES, ShardTable, index_name, sha256_of
-from dawnrun.dataset.staging import Staging, check_room, told_apart, write_aside
+from dawnrun.dataset.staging import Staging, check_room, refuse_inside, told_apart, write_aside
 from dawnrun.errors import DataError
 
 _ORDER = 3
@@ -67,6 +67,9 @@ def write_shards(
     it is whole.
     """
     indexes: dict[Split, DatasetIndex] = {split: build_index(source, split) for split in get_args(Split)}
+    for index in indexes.values():
+        if index.is_by_path:
+            refuse_inside(folder, index.folder)
     sources = {split: (index, reading(index.read)) for split, index in indexes.items()}
     return pack_splits(sources, folder, seed=seed, shard_bytes=shard_bytes, progress=progress)
 

@@ -18,7 +18,7 @@ from PIL import Image
 from dawnrun.dataset.decode import FORMATS, UnreadableImageError, printable, reason_of, to_rgb
 from dawnrun.dataset.folder import Scan, Split, find_split, listed, scan_split
 from dawnrun.dataset.index import refuse_unusable
-from dawnrun.dataset.staging import Staging, told_apart, write_aside
+from dawnrun.dataset.staging import Staging, refuse_inside, told_apart, write_aside
 from dawnrun.errors import DataError
 from dawnrun.text import plural
 
@@ -80,6 +80,8 @@ def write_resized(
     named, and what was made stays unfinished.
     """
     scans = {split: _scanned(source, split) for split in get_args(Split)}
+    for scan in scans.values():
+        refuse_inside(folder, scan.folder)
     num_images = sum(len(scan.names) for scan in scans.values())
     staging = Staging(
         folder,

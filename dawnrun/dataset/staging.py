@@ -100,6 +100,15 @@ def refuse_unfinished(root: Path) -> None:
     )
 
 
+def refuse_inside(folder: Path, classes: Path) -> None:
+    """Raise DataError where `folder` lies among the class folders of what is read: it would be taken for a class."""
+    if folder.resolve().is_relative_to(classes.resolve()):
+        raise DataError(
+            f"{printable(folder)} lies in {printable(classes)}, whose folders are classes: nothing was changed\n"
+            "    give a folder elsewhere"
+        )
+
+
 def write_aside(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Write a file that has its name only when it is whole; `durable`: and is on the disk before it has it."""
     part = path.with_name(f".{path.name}.part")
@@ -126,10 +135,11 @@ def told_apart(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = printable(error.filename) if isinstance(error.filename, str | Path) else printable(folder)
-        raise DataError(
-            f"{where}: {(error.strerror or str(error)).lower()}\n"
-            f"    what was made so far is kept in {printable(folder)}; the same command goes on with it"
-        ) from error
+        if (folder / UNFINISHED).exists():
+            hint = f"what was made so far is kept in {printable(folder)}; the same command goes on with it"
+        else:
+            hint = "nothing was made; give another folder"
+        raise DataError(f"{where}: {(error.strerror or str(error)).lower()}\n    {hint}") from error
 
 
 def words(spec: Mapping[str, object]) -> str:

@@ -23,6 +23,7 @@ OPTIMIZER_KEYS = {
     "beta2": ("lamb",),
 }
 """Key -> the update rules it belongs to; the others belong to all."""
+_MAX_EPOCHS = 100_000
 RESNET_STRIDE = 32
 """Pixels to a value of the last feature map."""
 NOUNS = {"model": "network", "loss": "loss"}
@@ -58,6 +59,11 @@ def _overlap(key: str, other: str) -> bool:
 def _findings(recipe: Recipe) -> Iterator[_Finding]:
     """All checks."""
     epochs = tuple(f"phases[{index}].epochs" for index in range(len(recipe.phases)))
+    if recipe.total_epochs > _MAX_EPOCHS:  # nothing else is looked at: a plan has a row for each
+        longest = max(range(len(epochs)), key=lambda index: recipe.phases[index].epochs)
+        message = f"the phases have {recipe.total_epochs:,} epochs together; {_MAX_EPOCHS:,} can be planned"
+        yield _Finding(Problem(key=epochs[longest], message=message), epochs)
+        return
     yield from _curve("lr", recipe.lr, recipe.total_epochs, epochs)
     yield from _curve("momentum", recipe.momentum, recipe.total_epochs, epochs)
     yield from _momentum(recipe.momentum)

@@ -31,6 +31,11 @@ def test_bad_data_and_usage_are_told_once_and_whole(logs, code, kind):
     assert str(error) == "two\nlines"
 
 
+def test_after_the_start_it_is_not_said_that_nothing_was_started(logs):
+    told = "my.yaml:3:8: model.import: mine has no build\n1 problem in my.yaml"
+    assert str(failure_error([failure(2, f"{told}; nothing was started")], logs, "")) == told
+
+
 def test_data_that_went_bad_later_can_be_mended(logs):
     assert str(failure_error([failure(3, "bad image")], logs, KEPT)) == f"bad image\n{KEPT}"
 

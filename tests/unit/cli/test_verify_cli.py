@@ -1,6 +1,7 @@
 """`dawnrun verify --quick` and `dawnrun bundle`, called in the process: verdicts, exit codes, archives."""
 
 import json
+import os
 import tarfile
 
 import pytest
@@ -99,3 +100,11 @@ def test_an_archive_that_cannot_be_written_leaves_nothing(sealed, tmp_path, caps
     assert invoke("bundle", sealed.path, "--output", tmp_path) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "runs"]
     assert "--output" in capsys.readouterr().err
+
+
+def test_a_device_or_pipe_is_not_replaced_by_the_archive(sealed, tmp_path, capsys):
+    """`--output /dev/null`, as root, made a file of it."""
+    os.mkfifo(tmp_path / "pipe")
+    assert invoke("bundle", sealed.path, "--output", tmp_path / "pipe") == 2
+    assert (tmp_path / "pipe").is_fifo()
+    assert "not a regular file" in capsys.readouterr().err

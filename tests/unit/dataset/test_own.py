@@ -92,6 +92,8 @@ def test_bad_images_are_counted(folders, indexed):
         ({"classes": ["a"] * 30}, "no class may be listed twice"),
         ({"names": [3] * 30}, "names must be text"),
         ({"names": [], "labels": []}, "0 names"),
+        ({"widths": [32], "heights": [32] * 30}, "widths and heights must be pixels"),
+        ({"widths": ["x"] * 30, "heights": [32] * 30}, "widths and heights must be pixels"),
     ],
 )
 def test_what_does_not_fit_together_is_told_at_the_key(folders, indexed, changes, words):

@@ -199,3 +199,12 @@ def test_windows_of_a_copy_show_the_same_picture(made: Made) -> None:
         decode_window(path.read_bytes(), size=(width, height), box=box, mirrored=True, out=out)
         seen.append(out.astype(int))
     assert np.abs(seen[0] - seen[1]).max() < 10
+
+
+def test_a_copy_among_the_class_folders_is_refused(made: Made) -> None:
+    """Its images would be taken for more of that class."""
+    out = made.source / "train" / "small"
+    result = CliRunner().invoke(data, ["resize", "--short-side", "16", str(made.source), str(out)])
+    assert isinstance(result.exception, DataError)
+    assert "whose folders are classes: nothing was changed" in str(result.exception)
+    assert not out.exists()

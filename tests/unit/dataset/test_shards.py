@@ -376,3 +376,22 @@ def test_a_shard_is_opened_once(source: Path, tmp_path: Path, monkeypatch: pytes
     assert sorted(opened) == list(index.shards.table.files)
     index.shards.close()
     assert index.read(0) and len(opened) == len(index.shards.table.files) + 1
+
+
+def test_shards_among_the_class_folders_are_refused(source):
+    """They would be a class without images, and the source no data set any more."""
+    before = sorted(source.rglob("*"))
+    for place in ("train/shards", "val", "train/c0/deep/er"):
+        done = run("pack", source, source / place)
+        assert done.exception is not None
+        assert "whose folders are classes: nothing was changed" in str(done.exception)
+    assert sorted(source.rglob("*")) == before
+
+
+def test_where_no_folder_can_be_made_nothing_is_said_to_be_kept(source, monkeypatch):
+    def denied(self, **_):
+        raise OSError(30, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", denied)
+    with pytest.raises(DataError, match=r"(?s)read-only file system.*nothing was made; give another folder"):
+        pack(source, source.parent / "out")

@@ -78,3 +78,11 @@ def test_one_small_image_is_too_little_for_batch_norm(problems, recipe, plain):
     ]
     assert check_recipe(recipe(plain, *settings, "phases[0].image_size=33")) == []
     assert check_recipe(recipe(plain, *settings, "model={import: 'a:b'}")) == []
+
+
+@pytest.mark.parametrize("count", ["1e9", "99999999999999999999"])
+def test_more_epochs_than_can_be_planned(problems, plain, count):
+    """A plan has a row for each: it would fill the memory; and above 2^53 a constant curve had another end."""
+    told = problems(plain, [f"phases[0].epochs={count}"])
+    assert len(told) == 1
+    assert "100,000 can be planned" in told[0]
