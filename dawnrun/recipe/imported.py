@@ -17,7 +17,7 @@ def imported(key: str, path: str) -> Callable[..., Any]:
         if error.name != name:
             raise refused(key, f"{module_name} cannot be imported: {told(error)}") from error
         raise refused(key, f"{module_name} has no {name}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise refused(key, f"{module_name} cannot be imported: {told(error)}") from error
     if not callable(found):
         raise refused(key, f"{path} is {a(found)}, not a function or class")
@@ -30,7 +30,7 @@ def called(key: str, path: str, **arguments: Any) -> Any:
     build = imported(key, path)
     try:
         return build(**arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise refused(key, f"{path}({', '.join(arguments)}) failed: {told(error)}") from error
 
 
@@ -45,7 +45,7 @@ def a(value: object) -> str:
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def told(error: Exception) -> str:
+def told(error: BaseException) -> str:
     """The error and the last line of the user's own that led to it."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)[1:] if "importlib" not in frame.filename]
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -11,6 +11,8 @@ def build(num_classes):
     return num_classes
 def broken(num_classes):
     raise ValueError("no such size")
+def leaving(num_classes):
+    raise SystemExit(0)
 """
 
 
@@ -43,6 +45,7 @@ def test_what_is_there_is_called(module):
         ("users_own_module:missing", "users_own_module has no missing"),
         ("users_own_module:number", "users_own_module:number is an int, not a function or class"),
         ("users_own_module:broken", r"failed: ValueError: no such size \(.*users_own_module.py, line 6\)"),
+        ("users_own_module:leaving", "failed: SystemExit: 0"),
     ],
 )
 def test_what_is_not_is_one_sentence_at_the_key(module, path, words):
