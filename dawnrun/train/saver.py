@@ -13,7 +13,7 @@ import torch
 
 from dawnrun.train.checkpoint import Checkpoint, Key, state_values
 from dawnrun.train.checkpoint_store import CheckpointStore
-from dawnrun.train.snapshot import HostCopy
+from dawnrun.train.host_copy import HostCopy
 from dawnrun.train.step import TrainState
 
 WRITER_NICENESS = 10

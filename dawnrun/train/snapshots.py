@@ -11,7 +11,7 @@ import torch
 from dawnrun.errors import TrainError
 from dawnrun.train.checkpoint import MODEL, Checkpoint, read_manifest
 from dawnrun.train.checkpoint_store import write_folder
-from dawnrun.train.snapshot import HostCopy
+from dawnrun.train.host_copy import HostCopy
 
 RESULT = "result.json"
 

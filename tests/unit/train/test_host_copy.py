@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dawnrun.train.snapshot import HostCopy
+from dawnrun.train.host_copy import HostCopy
 
 CPU = torch.device("cpu")
 DEVICES = [
